@@ -1,0 +1,78 @@
+import { LockOptionsError } from './errors.js';
+
+/**
+ * A length of time: milliseconds as a number, text with units (`'90s'`, `'1h30m'`, `'250ms'`, `'2d'`), or
+ * ISO-8601 (`'PT1H30M'`, `'P1D'`). Rounded up to whole milliseconds.
+ */
+export type Duration = number | string;
+
+export const LONGEST_DURATION_MS: number = 3_652 * 24 * 3_600_000;
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
+
+const NUMBER = String.raw`(\d+(?:\.\d+)?)`;
+const UNITS = new RegExp(`^(?:${NUMBER}\\s*(ms|s|m|h|d|w)\\s*)+$`);
+const UNIT = new RegExp(`${NUMBER}\\s*(ms|s|m|h|d|w)`, 'g');
+const ISO = new RegExp(
+  `^P(?!$)(?:${NUMBER}W)?(?:${NUMBER}D)?(?:T(?=\\d)(?:${NUMBER}H)?(?:${NUMBER}M)?(?:${NUMBER}S)?)?$`,
+);
+const ISO_UNITS = ['w', 'd', 'h', 'm', 's'] as const;
+
+export interface DurationRange {
+  /** Default 1 ms. */
+  readonly min?: number;
+  /** Default ten years. */
+  readonly max?: number;
+}
+
+/**
+ * Reads a duration as whole milliseconds, rounding a fraction up.
+ *
+ * @param what names the option in the message, for instance `lockAtMostFor of job "mail"`
+ * @throws LockOptionsError with the value that was found and what is accepted
+ */
+export function parseDuration(value: unknown, what: string, range: DurationRange = {}): number {
+  const min = range.min ?? 1;
+  const max = range.max ?? LONGEST_DURATION_MS;
+  const parsed =
+    typeof value === 'number' ? value : typeof value === 'string' ? parseText(value) : Number.NaN;
+  const ms = Math.ceil(parsed);
+  if (ms >= min && ms <= max) return ms;
+  throw new LockOptionsError(
+    `${what} is ${show(value)}. Accepted: milliseconds as a number, '90s', '1h30m' or 'PT1H30M', ` +
+      `from ${describe(min)} to ${describe(max)}.`,
+  );
+}
+
+function parseText(text: string): number {
+  const trimmed = text.trim();
+  if (UNITS.test(trimmed)) {
+    return [...trimmed.matchAll(UNIT)].reduce(
+      (sum, [, n, unit]) => sum + Number(n) * (UNIT_MS[unit as string] as number),
+      0,
+    );
+  }
+  const iso = ISO.exec(trimmed);
+  if (iso === null) return Number.NaN;
+  return ISO_UNITS.reduce((sum, unit, i) => sum + Number(iso[i + 1] ?? 0) * (UNIT_MS[unit] as number), 0);
+}
+
+function show(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value) : String(value);
+}
+
+function describe(ms: number): string {
+  if (ms >= LONGEST_DURATION_MS) return 'ten years';
+  for (const unit of ['d', 'h', 'm', 's'] as const) {
+    const size = UNIT_MS[unit] as number;
+    if (ms >= size && ms % size === 0) return `${ms / size}${unit}`;
+  }
+  return `${ms}ms`;
+}

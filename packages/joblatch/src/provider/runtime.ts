@@ -1,0 +1,107 @@
+import { hostname, uptime } from 'node:os';
+
+/**
+ * The world as far as joblatch needs it: clocks, timers, chance. Everything in the library takes these from
+ * a `Runtime` and from nowhere else (a lint rule keeps it so), hence a simulation can drive hundreds of
+ * instances in one thread, and a paused process is a clock that nobody advances.
+ */
+export interface Runtime {
+  /** Epoch milliseconds of this host's wall clock. For showing, and for stores that have no clock of their own. */
+  wall(): number;
+  /**
+   * Milliseconds on a clock that only goes forward, is not moved by setting the wall clock, and counts the
+   * time in which the machine was suspended. Leases are counted on it.
+   */
+  monotonic(): number;
+  /**
+   * Calls back once, not before `delayMs` has passed; any delay from 0 up. Returns a function that cancels.
+   * A background timer does not keep the process alive.
+   */
+  setTimer(callback: () => void, delayMs: number, options?: { readonly background?: boolean }): () => void;
+  /** A number in [0, 1), not to be guessed: owner ids are made of these. */
+  random(): number;
+  /** Names this instance in owner ids, for people: host and process. */
+  readonly instance: string;
+}
+
+/** Node's timers take 31 bits of milliseconds. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** The system's uptime comes in steps: 10 ms on Linux, up to 1 s elsewhere. Some room is left for the reading. */
+const UPTIME_STEP_MS = process.platform === 'linux' ? 25 : 1_050;
+
+/**
+ * The monotonic clock of Node stands still while the machine is suspended; the system's uptime does not, but
+ * it is coarse. So the fine clock is used, and put forward when the uptime has run ahead of it by more than
+ * the coarseness explains. It is put forward by the whole difference plus one step: rather too much, since a
+ * holder that believes that more time has passed is on the safe side.
+ */
+export function suspensionAwareClock(
+  fineMs: () => number,
+  uptimeMs: () => number,
+  stepMs: number,
+): () => number {
+  const ahead = () => uptimeMs() - fineMs();
+  const start = ahead();
+  let suspended = 0;
+  let threshold = stepMs;
+  return () => {
+    const difference = ahead() - start;
+    if (difference > threshold) {
+      suspended = difference + stepMs;
+      threshold = suspended + stepMs;
+    }
+    return fineMs() + suspended;
+  };
+}
+
+function setNodeTimer(
+  callback: () => void,
+  delayMs: number,
+  options?: { readonly background?: boolean },
+): () => void {
+  let timer: NodeJS.Timeout;
+  const arm = (remaining: number): void => {
+    const step = Math.min(remaining, LONGEST_TIMER_MS);
+    timer = setTimeout(() => (remaining > step ? arm(remaining - step) : callback()), step);
+    if (options?.background) timer.unref();
+  };
+  // Node rounds a fraction down and may fire early by one; a timer here is never early.
+  arm(Math.ceil(Math.max(0, delayMs)));
+  return () => clearTimeout(timer);
+}
+
+const RANDOM_POOL = 64;
+
+function secureRandom(): () => number {
+  const words = new Uint32Array(RANDOM_POOL * 2);
+  let next = words.length;
+  return () => {
+    if (next === words.length) {
+      crypto.getRandomValues(words);
+      next = 0;
+    }
+    // 53 bits, as a double holds them.
+    const high = (words[next++] as number) >>> 5;
+    const low = (words[next++] as number) >>> 6;
+    return (high * 2 ** 26 + low) / 2 ** 53;
+  };
+}
+
+function createNodeRuntime(): Runtime {
+  const monotonic = suspensionAwareClock(
+    () => performance.now(),
+    () => uptime() * 1000,
+    UPTIME_STEP_MS,
+  );
+  return {
+    wall: () => Date.now(),
+    monotonic,
+    setTimer: setNodeTimer,
+    random: secureRandom(),
+    instance: `${hostname()}:${process.pid}`,
+  };
+}
+
+/** The runtime of this process: Node's clocks and timers. */
+export const nodeRuntime: Runtime = createNodeRuntime();
