@@ -1,6 +1,6 @@
 import type { Lock } from '../lock/lock.js';
-import type { Duration } from '../provider/duration.js';
 import type { LossDetection } from '../provider/errors.js';
+import type { Duration } from '../provider/values.js';
 
 export interface JobOptions {
   /** The key. Default: the name of the function; no two jobs of a client may have the same default name. */

@@ -1,4 +1,4 @@
-import type { Duration } from '../provider/duration.js';
+import type { Duration } from '../provider/values.js';
 
 /** One acquisition, as its holder sees it. */
 export interface Lock {

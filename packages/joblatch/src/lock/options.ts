@@ -1,6 +1,6 @@
-import type { Duration } from '../provider/duration.js';
 import type { LockProvider } from '../provider/lock-provider.js';
 import type { Runtime } from '../provider/runtime.js';
+import type { Duration } from '../provider/values.js';
 
 export interface LocksOptions {
   /** The store. */
@@ -39,4 +39,17 @@ export interface TryAcquireOptions {
 export interface AcquireOptions extends TryAcquireOptions {
   /** How long to wait for the key. 0: one attempt. Default 10 s. */
   readonly wait?: Duration | undefined;
+}
+
+/** The options of a client, read and checked. */
+export interface Settings {
+  readonly provider: LockProvider;
+  readonly runtime: Runtime;
+  readonly atMostMs: number | undefined;
+  readonly atLeastMs: number;
+  readonly keepAlive: boolean;
+  readonly waitMs: number;
+  readonly watchdogLeaseMs: number;
+  readonly pollMs: number;
+  readonly storeTimeoutMs: number;
 }

@@ -192,8 +192,4 @@ export interface LockRecord {
   readonly acquiredAgoMs?: number | undefined;
 }
 
-/** How far in the store's future a named slot may lie. */
-export const SLOT_AHEAD_MS = 60_000;
-
-/** How long a store remembers a slot; an older one is refused. Also the longest period of `oncePerMs`. */
-export const SLOT_MEMORY_MS: number = 31 * 24 * 3_600_000;
+export { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from './values.js';

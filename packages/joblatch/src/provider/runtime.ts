@@ -61,13 +61,15 @@ function setNodeTimer(
   options?: { readonly background?: boolean },
 ): () => void {
   let timer: NodeJS.Timeout;
-  const arm = (remaining: number): void => {
-    const step = Math.min(remaining, LONGEST_TIMER_MS);
-    timer = setTimeout(() => (remaining > step ? arm(remaining - step) : callback()), step);
+  const dueAt = performance.now() + Math.max(0, delayMs);
+  const arm = (): void => {
+    const restMs = Math.ceil(dueAt - performance.now());
+    // Node counts from the start of the turn of its loop, so after a long turn it fires early: then wait on.
+    const fire = (): void => (performance.now() < dueAt ? arm() : callback());
+    timer = setTimeout(fire, Math.min(restMs, LONGEST_TIMER_MS));
     if (options?.background) timer.unref();
   };
-  // Node rounds a fraction down and may fire early by one; a timer here is never early.
-  arm(Math.ceil(Math.max(0, delayMs)));
+  arm();
   return () => clearTimeout(timer);
 }
 
@@ -105,3 +107,24 @@ function createNodeRuntime(): Runtime {
 
 /** The runtime of this process: Node's clocks and timers. */
 export const nodeRuntime: Runtime = createNodeRuntime();
+
+/** What every store can hold, ShedLock's `locked_by` included; one character is left for a mark of the store's. */
+const OWNER_MAX = 254;
+const RANDOM_DIGITS = 10;
+
+/**
+ * An id that no other acquisition has, ever: it is the proof of ownership, so it can not be guessed either
+ * (2 × 51 random bits). The readable part says where the holder runs. Made anew for every acquisition, also
+ * within one process: a snapshot of a process that is resumed twice must not share ids.
+ */
+export function createOwnerId(runtime: Runtime): string {
+  const random = digits(runtime) + digits(runtime);
+  const instance = runtime.instance.replace(/[^\x21-\x7d]/g, '_').slice(-(OWNER_MAX - random.length - 1));
+  return `${instance}:${random}`;
+}
+
+function digits(runtime: Runtime): string {
+  return Math.floor(runtime.random() * 36 ** RANDOM_DIGITS)
+    .toString(36)
+    .padStart(RANDOM_DIGITS, '0');
+}

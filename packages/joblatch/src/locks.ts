@@ -1,9 +1,9 @@
-import type { Job, JobFunction, JobOptions } from '../jobs/job.js';
-import type { Duration } from '../provider/duration.js';
-import type { LockProvider } from '../provider/lock-provider.js';
-import type { LockEventName, LockListener } from './events.js';
-import type { Lock } from './lock.js';
-import type { AcquireOptions, TryAcquireOptions } from './options.js';
+import type { Job, JobFunction, JobOptions } from './jobs/job.js';
+import type { LockEventName, LockListener } from './lock/events.js';
+import type { Lock } from './lock/lock.js';
+import type { AcquireOptions, TryAcquireOptions } from './lock/options.js';
+import type { LockProvider } from './provider/lock-provider.js';
+import type { Duration } from './provider/values.js';
 
 /** A client: locks and jobs over one store. */
 export interface Locks {

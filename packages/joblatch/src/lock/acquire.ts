@@ -1,0 +1,160 @@
+import { LockNotAcquiredError, LockOptionsError } from '../provider/errors.js';
+import { checkKey, parseDuration, refuseUnknown, SLOT_MEMORY_MS } from '../provider/values.js';
+import { type Attempt, isLock, type LockClient, lossOf } from './client.js';
+import type { HeldLock } from './held-lock.js';
+import type { Lock } from './lock.js';
+import type { AcquireOptions, TryAcquireOptions } from './options.js';
+
+const TRY_OPTIONS = [
+  'lease',
+  'atLeast',
+  'slot',
+  'oncePer',
+  'signal',
+] as const satisfies (keyof TryAcquireOptions)[];
+const TRY_NAMES: ReadonlySet<string> = new Set(TRY_OPTIONS);
+const ACQUIRE_NAMES: ReadonlySet<string> = new Set([...TRY_OPTIONS, 'wait']);
+
+/** The end of a lease is known to the millisecond at best: look a little after it, not a little before. */
+const AFTER_LEASE_MS = 2;
+
+export async function tryAcquire(
+  client: LockClient,
+  key: string,
+  options: TryAcquireOptions = {},
+): Promise<Lock | undefined> {
+  refuseUnknown(options, TRY_NAMES, 'tryAcquire');
+  const attempt = readAttempt(client, key, options);
+  client.refuseWhenStopping(key);
+  const result = await client.activity.track(client.attempt(attempt));
+  return isLock(result) ? result : undefined;
+}
+
+/** Looks again and again until the key is had, the time is up, or waiting is known to be in vain. */
+export async function acquire(
+  client: LockClient,
+  key: string,
+  options: AcquireOptions = {},
+): Promise<HeldLock> {
+  refuseUnknown(options, ACQUIRE_NAMES, 'acquire');
+  const attempt = readAttempt(client, key, options);
+  const waitMs =
+    options.wait === undefined
+      ? client.settings.waitMs
+      : parseDuration(options.wait, `wait for ${JSON.stringify(key)}`, { min: 0 });
+  return client.activity.track(waitFor(client, attempt, waitMs));
+}
+
+async function waitFor(client: LockClient, attempt: Attempt, waitMs: number): Promise<HeldLock> {
+  const { runtime, pollMs } = client.settings;
+  const { key, signal } = attempt;
+  const giveUpAt = runtime.monotonic() + waitMs;
+  for (;;) {
+    client.refuseWhenStopping(key);
+    const result = await client.attempt(attempt);
+    if (isLock(result)) return result;
+
+    const restMs = giveUpAt - runtime.monotonic();
+    if (result.reason === 'slot' || restMs <= 0) {
+      const { reason, leftMs } = result;
+      throw new LockNotAcquiredError(notAcquired(key, waitMs, reason, leftMs), { key, reason, leftMs });
+    }
+    const pollsAfterMs = pollMs * (0.5 + runtime.random() / 2);
+    const endsAfterMs = result.leftMs === undefined ? pollsAfterMs : result.leftMs + AFTER_LEASE_MS;
+    await client.activity.sleep(Math.min(pollsAfterMs, endsAfterMs, restMs), signal);
+  }
+}
+
+function notAcquired(
+  key: string,
+  waitMs: number,
+  reason: 'held' | 'slot',
+  leftMs: number | undefined,
+): string {
+  const name = JSON.stringify(key);
+  if (reason === 'slot')
+    return `${name} was not acquired: its slot is taken, or is too old or too far ahead.`;
+  const left = leftMs === undefined ? '' : ` Its present lease runs for another ${Math.ceil(leftMs)} ms.`;
+  return `${name} was not acquired within ${waitMs} ms: somebody else holds it.${left}`;
+}
+
+function readAttempt(client: LockClient, key: string, options: TryAcquireOptions): Attempt {
+  checkKey(key);
+  const name = JSON.stringify(key);
+  const { watchdogLeaseMs } = client.settings;
+  const fixedMs = options.lease === undefined ? undefined : parseDuration(options.lease, `lease of ${name}`);
+  const atLeastMs =
+    options.atLeast === undefined ? 0 : parseDuration(options.atLeast, `atLeast of ${name}`, { min: 0 });
+  if (fixedMs !== undefined && atLeastMs > fixedMs) {
+    throw new LockOptionsError(
+      `atLeast (${atLeastMs} ms) of ${name} is longer than its lease (${fixedMs} ms).`,
+      { key },
+    );
+  }
+  return {
+    key,
+    leaseMs: fixedMs ?? Math.max(watchdogLeaseMs, atLeastMs),
+    renewLeaseMs: fixedMs === undefined ? watchdogLeaseMs : undefined,
+    capMs: undefined,
+    atLeastMs,
+    ...readSlot(name, options),
+    signal: options.signal,
+    job: false,
+  };
+}
+
+const SHORTEST_PERIOD_MS = 1_000;
+
+/** The slot of an attempt: named, or one in every period. */
+export function readSlot(
+  name: string,
+  options: { readonly slot?: unknown; readonly oncePer?: unknown },
+): { readonly slot: number | undefined; readonly oncePerMs: number | undefined } {
+  const { slot, oncePer } = options;
+  if (slot !== undefined && oncePer !== undefined) {
+    throw new LockOptionsError(`${name} names both a slot and oncePer; a slot comes from one of them.`);
+  }
+  if (slot !== undefined && !Number.isSafeInteger(slot)) {
+    throw new LockOptionsError(
+      `slot of ${name} is ${String(slot)}. Accepted: epoch milliseconds, a whole number.`,
+    );
+  }
+  return {
+    slot: slot as number | undefined,
+    oncePerMs:
+      oncePer === undefined
+        ? undefined
+        : parseDuration(oncePer, `oncePer of ${name}`, { min: SHORTEST_PERIOD_MS, max: SLOT_MEMORY_MS }),
+  };
+}
+
+export async function withLock<T>(
+  client: LockClient,
+  key: string,
+  options: AcquireOptions,
+  fn: (lock: Lock) => T | PromiseLike<T>,
+): Promise<T> {
+  return client.activity.track(runWithLock(client, key, options, fn));
+}
+
+async function runWithLock<T>(
+  client: LockClient,
+  key: string,
+  options: AcquireOptions,
+  fn: (lock: Lock) => T | PromiseLike<T>,
+): Promise<T> {
+  const lock = await acquire(client, key, options);
+  let result: T;
+  try {
+    result = await fn(lock);
+  } catch (error) {
+    // A failing release was told to the listeners; the caller sees the function's error.
+    await lock.release().catch(() => false);
+    throw error;
+  }
+  lock.noticeLoss();
+  await lock.release().catch(() => false);
+  const loss = lossOf(lock, result);
+  if (loss !== undefined) throw loss;
+  return result;
+}

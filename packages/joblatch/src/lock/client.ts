@@ -1,0 +1,248 @@
+import {
+  isLockError,
+  LockError,
+  LockLostError,
+  LockStoreError,
+  type LossDetection,
+} from '../provider/errors.js';
+import type {
+  AcquireResult,
+  Granted,
+  Refused,
+  ReleaseRequest,
+  RenewRequest,
+} from '../provider/lock-provider.js';
+import { createOwnerId } from '../provider/runtime.js';
+import { Activity, delay, Emitter } from './activity.js';
+import { deadlineOf, HeldLock, type Keeping, type LockHome } from './held-lock.js';
+import { Keeper } from './keeper.js';
+import type { Settings } from './options.js';
+import { callStore, GiveBack } from './store-call.js';
+
+/** One attempt, in milliseconds, checked. */
+export interface Attempt extends Keeping {
+  readonly key: string;
+  readonly leaseMs: number;
+  readonly slot?: number | undefined;
+  readonly oncePerMs?: number | undefined;
+  readonly claim?: 'acquire' | 'release' | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly job: boolean;
+}
+
+/** An extension that the store can not decide now is asked for again after this. */
+const UNDECIDED_RETRY_MS = 50;
+
+/**
+ * What every kind of lock stands on: one attempt with its deadline, renewal, giving back, and draining.
+ * Waiting and jobs are written over it.
+ */
+export class LockClient implements LockHome {
+  readonly settings: Settings;
+  readonly events: Emitter = new Emitter();
+  readonly activity: Activity;
+  readonly #keeper: Keeper;
+  readonly #giveBack: GiveBack;
+
+  constructor(settings: Settings) {
+    const { provider, runtime, storeTimeoutMs } = settings;
+    this.settings = settings;
+    this.activity = new Activity(runtime);
+    this.#keeper = new Keeper(
+      runtime,
+      storeTimeoutMs,
+      (requests, options) => provider.renewMany(requests, options),
+      (error, locks) =>
+        this.events.emit('error', { key: locks.length === 1 ? locks[0]?.key : undefined, error }),
+    );
+    this.#giveBack = new GiveBack(runtime, storeTimeoutMs, (request) => this.#release(request));
+  }
+
+  /**
+   * One attempt at the store. A grant comes with the deadline counted from the send; one that could not be
+   * used any more when its answer was read is given back.
+   */
+  async attempt(attempt: Attempt): Promise<HeldLock | Refused> {
+    const { key, job } = attempt;
+    attempt.signal?.throwIfAborted();
+    this.events.emit('attempt', { key, job });
+    const { sentAt, owner, result } = await this.#acquire(attempt);
+    if (!result.ok) {
+      this.events.emit('refused', { key, job, reason: result.reason, leftMs: result.leftMs });
+      return result;
+    }
+    const leaseMs = Math.min(attempt.leaseMs, result.leftMs);
+    const lock = new HeldLock(
+      this,
+      { key, owner, token: result.token, slot: result.slot, sentAt, leaseMs },
+      attempt,
+    );
+    this.#keeper.add(lock);
+    this.events.emit('acquired', { key, job, owner, token: result.token, slot: result.slot });
+    return lock;
+  }
+
+  async #acquire(
+    attempt: Attempt,
+  ): Promise<{ readonly sentAt: number; readonly owner: string; readonly result: AcquireResult }> {
+    const { provider, runtime, storeTimeoutMs } = this.settings;
+    const { key, leaseMs, slot, oncePerMs, claim } = attempt;
+    const owner = createOwnerId(runtime);
+    let sentAt = 0;
+    const call = callStore(
+      runtime,
+      { operation: 'acquire', key, timeoutMs: storeTimeoutMs, signal: attempt.signal },
+      async (options) => {
+        await this.#giveBack.flush(key);
+        sentAt = runtime.monotonic();
+        return provider.acquire({ key, owner, leaseMs, slot, oncePerMs, claim }, options);
+      },
+    );
+    let result: AcquireResult;
+    try {
+      result = await call.bounded;
+    } catch (error) {
+      // Whether the store granted it is not known; nobody will hold it, so it is given back in any case.
+      if (!isLockError(error, 'OPTIONS')) {
+        this.#giveBack.add({ key, owner, keepMs: 0 }, leaseMs, 'uncertain');
+        call.answer.then(
+          (late) => late.ok && this.#giveBack.add({ key, owner, keepMs: 0 }, leaseMs, 'granted'),
+          () => {},
+        );
+      }
+      throw error;
+    }
+    if (result.ok) this.#refuseLate(attempt, owner, sentAt, result);
+    return { sentAt, owner, result };
+  }
+
+  #refuseLate({ key, leaseMs, atLeastMs }: Attempt, owner: string, sentAt: number, granted: Granted): void {
+    const now = this.settings.runtime.monotonic();
+    const late = now >= deadlineOf(sentAt, Math.min(leaseMs, granted.leftMs));
+    if (!late && !this.activity.stopping) return;
+    this.#giveBack.add({ key, owner, keepMs: late ? atLeastMs : 0 }, leaseMs, 'granted');
+    if (!late) throw stoppedError(key);
+    throw new LockStoreError(
+      `The store granted ${JSON.stringify(key)}, but its answer took ${Math.round(now - sentAt)} ms, too long for a lease of ` +
+        `${leaseMs} ms. It was given back. Use a longer lease, or find out why the store is slow.`,
+      { operation: 'acquire', key },
+    );
+  }
+
+  // What a lock needs from its home.
+
+  monotonic(): number {
+    return this.settings.runtime.monotonic();
+  }
+
+  async renewNow(lock: HeldLock, request: (now: number) => RenewRequest): Promise<number> {
+    const { provider, runtime, storeTimeoutMs } = this.settings;
+    const giveUpAt = runtime.monotonic() + storeTimeoutMs;
+    for (;;) {
+      const sentAt = runtime.monotonic();
+      const [result] = await callStore(
+        runtime,
+        { operation: 'renew', key: lock.key, timeoutMs: Math.max(1, giveUpAt - sentAt) },
+        (options) => provider.renewMany([request(sentAt)], options),
+      ).bounded;
+      if (result === 'ok') return sentAt;
+      if (result === 'lost') {
+        lock.lose('renewal');
+        lock.assertHeld();
+      }
+      await delay(runtime, UNDECIDED_RETRY_MS);
+    }
+  }
+
+  async giveBack(lock: HeldLock, doneSlot: number | undefined): Promise<boolean> {
+    this.#keeper.remove(lock);
+    const { key, owner, token, atLeastMs: keepMs } = lock;
+    const request: ReleaseRequest = { key, owner, keepMs, slot: doneSlot };
+    try {
+      const wasHeld = await this.activity.track(this.#release(request));
+      if (wasHeld) this.events.emit('released', { key, token });
+      else lock.lostAtRelease();
+      return wasHeld;
+    } catch (error) {
+      lock.releaseFailed();
+      this.#giveBack.add(request, lock.storedForMs, 'granted');
+      this.events.emit('error', { key, error });
+      throw error;
+    }
+  }
+
+  onLost(lock: HeldLock, detectedBy: LossDetection): void {
+    const { key, owner, token, atLeastMs: keepMs } = lock;
+    this.#keeper.remove(lock);
+    this.events.emit('lost', { key, token, detectedBy });
+    // The store may have it for a little longer (we stop before it does): no need to keep others waiting.
+    if (detectedBy === 'deadline' || detectedBy === 'cap') {
+      this.#giveBack.add({ key, owner, keepMs }, lock.storedForMs, 'granted');
+    }
+    this.activity.changed();
+  }
+
+  onExtended(lock: HeldLock): void {
+    this.#keeper.moved(lock);
+    this.events.emit('extended', { key: lock.key, token: lock.token, leftMs: lock.leftMs });
+  }
+
+  /** Gives back what somebody still uses: for them it is lost. */
+  #abandon(lock: HeldLock): Promise<boolean> {
+    lock.lose('release');
+    return this.#release({ key: lock.key, owner: lock.owner, keepMs: lock.atLeastMs });
+  }
+
+  #release(request: ReleaseRequest): Promise<boolean> {
+    const { provider, runtime, storeTimeoutMs } = this.settings;
+    const limits = { operation: 'release', key: request.key, timeoutMs: storeTimeoutMs } as const;
+    return callStore(runtime, limits, (options) => provider.release(request, options)).bounded;
+  }
+
+  /** @throws LockError STOPPED once the client is stopping */
+  refuseWhenStopping(key: string): void {
+    if (this.activity.stopping) throw stoppedError(key);
+  }
+
+  /** See `Locks.stop`. */
+  async stop(graceMs: number): Promise<void> {
+    this.activity.stop();
+    const isIdle = (): boolean => this.activity.idle && this.#keeper.locks.size === 0;
+    await this.activity.until(isIdle, graceMs);
+    if (!isIdle()) {
+      for (const lock of this.#keeper.locks) lock.abort(stoppedError(lock.key));
+      await this.activity.until(isIdle, SETTLE_AFTER_ABORT_MS);
+    }
+    await Promise.allSettled([...this.#keeper.locks].map((lock) => this.#abandon(lock)));
+    await this.#giveBack.drain(this.settings.storeTimeoutMs);
+    this.#giveBack.clear();
+  }
+}
+
+/** How long a function has, after its signal was aborted at the end of the grace, to come to an end. */
+const SETTLE_AFTER_ABORT_MS = 1_000;
+
+export function stoppedError(key: string): LockError {
+  return new LockError(
+    'STOPPED',
+    `The client is stopping: ${JSON.stringify(key)} is not taken, and what runs has to end.`,
+    {
+      key,
+    },
+  );
+}
+
+export function isLock(result: HeldLock | Refused): result is HeldLock {
+  return result instanceof HeldLock;
+}
+
+/** What `withLock` rejects with, and what a job's outcome tells of. */
+export function lossOf(lock: HeldLock, result: unknown): LockLostError | undefined {
+  const detectedBy = lock.lostBy;
+  if (detectedBy === undefined) return undefined;
+  return new LockLostError(
+    `The lock on ${JSON.stringify(lock.key)} (token ${lock.token}) was lost before the function ended; ` +
+      'somebody else may have run at the same time.',
+    { key: lock.key, detectedBy, result },
+  );
+}

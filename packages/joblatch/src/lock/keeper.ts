@@ -1,0 +1,134 @@
+import type { CallOptions, RenewRequest, RenewResult } from '../provider/lock-provider.js';
+import type { Runtime } from '../provider/runtime.js';
+import type { HeldLock } from './held-lock.js';
+import { callStore, type StoreCall } from './store-call.js';
+
+type RenewMany = (requests: readonly RenewRequest[], options: CallOptions) => Promise<readonly RenewResult[]>;
+
+/** After a failed renewal: a tenth of the lease, at most a second, jittered. */
+const RETRY_PER_LEASE = 10;
+const LONGEST_RETRY_MS = 1_000;
+/** A renewal call gets a third of the lease at most, so that one that hangs leaves time for another. */
+const CALLS_PER_LEASE = 3;
+
+/**
+ * Beats for every lock that a client holds: one timer, and one call of the store for all that are due, however
+ * many they are. The same timer notices deadlines.
+ */
+export class Keeper {
+  readonly #locks = new Set<HeldLock>();
+  readonly #runtime: Runtime;
+  readonly #storeTimeoutMs: number;
+  readonly #renewMany: RenewMany;
+  readonly #onError: (error: unknown, locks: readonly HeldLock[]) => void;
+  #cancelTimer: (() => void) | undefined;
+  #timerAt = Number.POSITIVE_INFINITY;
+
+  constructor(
+    runtime: Runtime,
+    storeTimeoutMs: number,
+    renewMany: RenewMany,
+    onError: (error: unknown, locks: readonly HeldLock[]) => void,
+  ) {
+    this.#runtime = runtime;
+    this.#storeTimeoutMs = storeTimeoutMs;
+    this.#renewMany = renewMany;
+    this.#onError = onError;
+  }
+
+  get locks(): ReadonlySet<HeldLock> {
+    return this.#locks;
+  }
+
+  add(lock: HeldLock): void {
+    this.#locks.add(lock);
+    this.#wakeAt(lock.nextEventAt);
+  }
+
+  /** The timer is left as it is: it wakes for nothing at most once. With the last lock it goes. */
+  remove(lock: HeldLock): void {
+    this.#locks.delete(lock);
+    if (this.#locks.size === 0) this.#disarm();
+  }
+
+  /** A lock's next event may have moved nearer. */
+  moved(lock: HeldLock): void {
+    if (this.#locks.has(lock)) this.#wakeAt(lock.nextEventAt);
+  }
+
+  #wakeAt(at: number): void {
+    if (at >= this.#timerAt || at === Number.POSITIVE_INFINITY) return;
+    this.#disarm();
+    this.#timerAt = at;
+    const delayMs = at - this.#runtime.monotonic();
+    this.#cancelTimer = this.#runtime.setTimer(() => this.#wake(), delayMs, { background: true });
+  }
+
+  #disarm(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#timerAt = Number.POSITIVE_INFINITY;
+  }
+
+  #wake(): void {
+    this.#disarm();
+    // Losing removes from the set, which a Set's iteration bears.
+    for (const lock of this.#locks) lock.noticeLoss();
+
+    const now = this.#runtime.monotonic();
+    if ([...this.#locks].some((lock) => lock.nextEventAt <= now)) {
+      const due = [...this.#locks].filter((lock) => lock.isDue(now));
+      if (due.length > 0) this.#renew(due);
+    }
+    let next = Number.POSITIVE_INFINITY;
+    for (const lock of this.#locks) next = Math.min(next, lock.nextEventAt);
+    this.#wakeAt(next);
+  }
+
+  #renew(locks: readonly HeldLock[]): void {
+    const sentAt = this.#runtime.monotonic();
+    const requests = locks.map((lock) => lock.beginRenewal(sentAt));
+    const shortest = locks.reduce(
+      (least, lock) => Math.min(least, lock.renewLeaseMs as number),
+      Number.POSITIVE_INFINITY,
+    );
+    const timeoutMs = Math.min(this.#storeTimeoutMs, Math.ceil(shortest / CALLS_PER_LEASE));
+    const call = callStore(this.#runtime, { operation: 'renew', timeoutMs }, (options) =>
+      this.#renewMany(requests, options),
+    );
+    this.#apply(call, locks, requests, sentAt);
+  }
+
+  #apply(
+    call: StoreCall<readonly RenewResult[]>,
+    locks: readonly HeldLock[],
+    requests: readonly RenewRequest[],
+    sentAt: number,
+  ): void {
+    // The provider's own answer counts, however late: the store did renew then, and the deadline is counted
+    // from the send. Whether it comes too late is for the lock to say.
+    call.answer.then(
+      (results) =>
+        locks.forEach((lock, i) => {
+          const result = results[i];
+          if (result === 'ok') lock.renewed(sentAt, (requests[i] as RenewRequest).leaseMs);
+          else if (result === 'lost') lock.lose('renewal');
+          else this.#retryLater(lock);
+          this.moved(lock);
+        }),
+      () => {},
+    );
+    call.bounded.catch((error: unknown) => {
+      for (const lock of locks) {
+        this.#retryLater(lock);
+        this.moved(lock);
+      }
+      this.#onError(error, locks);
+    });
+  }
+
+  #retryLater(lock: HeldLock): void {
+    const backoff = Math.min((lock.renewLeaseMs as number) / RETRY_PER_LEASE, LONGEST_RETRY_MS);
+    lock.retryAt(this.#runtime.monotonic() + backoff * (0.5 + this.#runtime.random() / 2));
+  }
+}

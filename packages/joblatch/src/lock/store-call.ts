@@ -1,0 +1,227 @@
+import { isLockError, LockStoreError, type StoreOperation } from '../provider/errors.js';
+import type { CallOptions, ReleaseRequest } from '../provider/lock-provider.js';
+import type { Runtime } from '../provider/runtime.js';
+
+export interface StoreCall<T> {
+  /** Settles within the time-out, or as soon as the caller's signal aborts. */
+  readonly bounded: Promise<T>;
+  /** The provider's own answer, however late. Never unhandled. */
+  readonly answer: Promise<T>;
+}
+
+export interface CallLimits {
+  readonly operation: StoreOperation;
+  readonly key?: string | undefined;
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Calls a provider so that the caller never waits longer than the limits say, whatever the provider does. */
+export function callStore<T>(
+  runtime: Runtime,
+  limits: CallLimits,
+  call: (options: CallOptions) => Promise<T>,
+): StoreCall<T> {
+  const cancellation = new Cancellation();
+  const answer = invoke(limits, () => call(cancellation));
+  const bounded = new Promise<T>((resolve, reject) => {
+    const giveUp = (reason: unknown): void => {
+      settle();
+      reject(reason);
+      cancellation.abort(reason);
+    };
+    const onAbort = (): void => giveUp(limits.signal?.reason);
+    const cancelTimer = runtime.setTimer(() => giveUp(timeoutError(limits)), limits.timeoutMs);
+    limits.signal?.addEventListener('abort', onAbort, { once: true });
+    const settle = (): void => {
+      cancelTimer();
+      limits.signal?.removeEventListener('abort', onAbort);
+    };
+    answer.then(
+      (value) => {
+        settle();
+        resolve(value);
+      },
+      (error: unknown) => {
+        settle();
+        reject(error);
+      },
+    );
+  });
+  return { bounded, answer };
+}
+
+/** The options of a call; its signal is made only if the provider looks at it, since most never do. */
+class Cancellation implements CallOptions {
+  #controller: AbortController | undefined;
+  #aborted: { readonly reason: unknown } | undefined;
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#aborted) this.#controller.abort(this.#aborted.reason);
+    }
+    return this.#controller.signal;
+  }
+
+  abort(reason: unknown): void {
+    this.#aborted = { reason };
+    this.#controller?.abort(reason);
+  }
+}
+
+async function invoke<T>(limits: CallLimits, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw asStoreError(error, limits);
+  }
+}
+
+function asStoreError(error: unknown, { operation, key }: CallLimits): unknown {
+  if (isLockError(error)) return error;
+  const found = error instanceof Error ? error.message : String(error);
+  return new LockStoreError(`The store failed at ${operation}${about(key)}: ${found}`, {
+    operation,
+    key,
+    cause: error,
+  });
+}
+
+function timeoutError({ operation, key, timeoutMs }: CallLimits): LockStoreError {
+  return new LockStoreError(
+    `The store did not answer ${operation}${about(key)} within ${timeoutMs} ms. ` +
+      'Is it up and reachable, and is a connection free? The limit is storeTimeout.',
+    { operation, key },
+  );
+}
+
+function about(key: string | undefined): string {
+  return key === undefined ? '' : ` of ${JSON.stringify(key)}`;
+}
+
+interface Entry {
+  readonly request: ReleaseRequest;
+  /** On the monotonic clock: the lease is over by then whatever happened, and nothing is left to give back. */
+  readonly until: number;
+  /** Answers of "was not held" after which it is believed. */
+  refusalsLeft: number;
+  notBefore: number;
+}
+
+const FIRST_RETRY_MS = 100;
+const LONGEST_RETRY_MS = 10_000;
+
+/**
+ * Gives back, in the background, what nobody holds any more but the store may still keep: a release that
+ * failed, a grant whose reply was lost or came too late. One at a time: an outage costs one probing call
+ * every few seconds, however many grants are waiting to be given back.
+ */
+export class GiveBack {
+  readonly #runtime: Runtime;
+  readonly #release: (request: ReleaseRequest) => Promise<boolean>;
+  /** How long an acquire may be on its way before a "was not held" about it is final. */
+  readonly #settleMs: number;
+  readonly #entries = new Set<Entry>();
+  #running: Promise<void> | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(runtime: Runtime, settleMs: number, release: (request: ReleaseRequest) => Promise<boolean>) {
+    this.#runtime = runtime;
+    this.#settleMs = settleMs;
+    this.#release = release;
+  }
+
+  /**
+   * @param kind `'granted'`: the store has granted it, one answer settles it. `'uncertain'`: the request may
+   * still be under way and be applied after our release, so a "was not held" is asked for again later.
+   */
+  add(request: ReleaseRequest, leaseMs: number, kind: 'granted' | 'uncertain'): void {
+    const now = this.#runtime.monotonic();
+    this.#entries.add({
+      request,
+      until: now + leaseMs + this.#settleMs,
+      refusalsLeft: kind === 'granted' ? 1 : 2,
+      notBefore: now,
+    });
+    this.#running ??= this.#run();
+    this.#wake?.();
+  }
+
+  /** Gives back now what is waiting for this key, so that a new attempt is not refused by its own ghost. */
+  async flush(key: string): Promise<void> {
+    for (const entry of [...this.#entries]) {
+      if (entry.request.key === key) this.#answered(entry, await this.#release(entry.request));
+    }
+  }
+
+  /** Resolves when every entry was tried at least once from now on, or `timeoutMs` has passed. */
+  async drain(timeoutMs: number): Promise<void> {
+    const entries = [...this.#entries];
+    await new Promise<void>((resolve) => {
+      const cancel = this.#runtime.setTimer(resolve, timeoutMs);
+      const tries = entries.map((entry) =>
+        this.#release(entry.request).then((was) => this.#answered(entry, was)),
+      );
+      void Promise.allSettled(tries).then(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  /** Forgets what is left; nothing goes on in the background. */
+  clear(): void {
+    this.#entries.clear();
+    this.#wake?.();
+  }
+
+  async #run(): Promise<void> {
+    let retryMs = FIRST_RETRY_MS;
+    for (let entry = this.#next(); entry !== undefined; entry = this.#next()) {
+      const waitMs = entry.notBefore - this.#runtime.monotonic();
+      if (waitMs > 0) {
+        await this.#pause(waitMs);
+        continue;
+      }
+      try {
+        this.#answered(entry, await this.#release(entry.request));
+        retryMs = FIRST_RETRY_MS;
+      } catch {
+        // The store is away: this entry goes to the end of the line, and the line waits.
+        entry.notBefore = this.#runtime.monotonic() + retryMs * (0.5 + this.#runtime.random() / 2);
+        for (const other of this.#entries) other.notBefore = Math.max(other.notBefore, entry.notBefore);
+        if (this.#entries.delete(entry)) this.#entries.add(entry);
+        retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
+      }
+    }
+    this.#running = undefined;
+  }
+
+  #next(): Entry | undefined {
+    const now = this.#runtime.monotonic();
+    let next: Entry | undefined;
+    for (const entry of this.#entries) {
+      if (entry.until <= now) this.#entries.delete(entry);
+      else if (next === undefined || entry.notBefore < next.notBefore) next = entry;
+    }
+    return next;
+  }
+
+  #answered(entry: Entry, wasHeld: boolean): void {
+    entry.refusalsLeft -= 1;
+    entry.notBefore = this.#runtime.monotonic() + this.#settleMs;
+    if (wasHeld || entry.refusalsLeft <= 0) this.#entries.delete(entry);
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const cancel = this.#runtime.setTimer(resolve, ms, { background: true });
+      this.#wake = () => {
+        cancel();
+        resolve();
+      };
+    });
+    this.#wake = undefined;
+  }
+}
