@@ -1,0 +1,42 @@
+import { createOwnerId, nodeRuntime } from '../provider/runtime.js';
+import { bindCase, type CaseDefinition, type ContractCase } from './contract/case.js';
+import { ending } from './contract/ending.js';
+import type { ContractOptions } from './contract/options.js';
+import { releasing } from './contract/releasing.js';
+import { renewing } from './contract/renewing.js';
+import { taking } from './contract/taking.js';
+
+const CASES: readonly CaseDefinition[] = [...taking, ...ending, ...renewing, ...releasing];
+
+/**
+ * The contract of a provider, as data: run the cases in whatever way your tests are run, one after another.
+ * The provider is held to `LockProvider` and to the abilities it declares; what does not apply is reported as
+ * `skip` with the reason. The store should be one for tests: some cases purge what others have left idle.
+ *
+ * ```ts
+ * // vitest
+ * for (const { name, run } of providerContract({ open: () => myProvider(client) })) {
+ *   test(name, async (context) => {
+ *     const { skip } = await run();
+ *     if (skip !== undefined) context.skip(skip);
+ *   });
+ * }
+ *
+ * // node:test
+ * for (const { name, run } of providerContract({ open: () => myProvider(client) })) {
+ *   test(name, async (t) => {
+ *     const { skip, notes } = await run();
+ *     if (skip !== undefined) t.skip(skip);
+ *     for (const note of notes) t.diagnostic(note);
+ *   });
+ * }
+ * ```
+ */
+export function providerContract(options: ContractOptions): readonly ContractCase[] {
+  return bindCases(CASES, options);
+}
+
+function bindCases(cases: readonly CaseDefinition[], options: ContractOptions): readonly ContractCase[] {
+  const prefix = options.prefix ?? `contract-${createOwnerId(options.runtime ?? nodeRuntime).slice(-10)}-`;
+  return cases.map((definition, index) => bindCase(definition, options, `${prefix}${index}.`));
+}
