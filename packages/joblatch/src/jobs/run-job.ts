@@ -93,6 +93,7 @@ async function take(
       renewLeaseMs,
       capMs: renewLeaseMs === undefined ? undefined : job.atMostMs,
       atLeastMs: job.atLeastMs,
+      heldBy: 'function',
       slot,
       oncePerMs: slot === undefined ? job.oncePerMs : undefined,
       claim: job.perSlot === 'at-most-once' ? 'acquire' : 'release',

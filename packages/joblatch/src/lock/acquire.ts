@@ -24,7 +24,7 @@ export async function tryAcquire(
   options: TryAcquireOptions = {},
 ): Promise<Lock | undefined> {
   refuseUnknown(options, TRY_NAMES, 'tryAcquire');
-  const attempt = readAttempt(client, key, options);
+  const attempt = readAttempt(client, key, options, 'handle');
   client.refuseWhenStopping(key);
   const result = await client.activity.track(client.attempt(attempt));
   return isLock(result) ? result : undefined;
@@ -35,9 +35,10 @@ export async function acquire(
   client: LockClient,
   key: string,
   options: AcquireOptions = {},
+  heldBy: Attempt['heldBy'] = 'handle',
 ): Promise<HeldLock> {
   refuseUnknown(options, ACQUIRE_NAMES, 'acquire');
-  const attempt = readAttempt(client, key, options);
+  const attempt = readAttempt(client, key, options, heldBy);
   const waitMs =
     options.wait === undefined
       ? client.settings.waitMs
@@ -78,7 +79,12 @@ function notAcquired(
   return `${name} was not acquired within ${waitMs} ms: somebody else holds it.${left}`;
 }
 
-function readAttempt(client: LockClient, key: string, options: TryAcquireOptions): Attempt {
+function readAttempt(
+  client: LockClient,
+  key: string,
+  options: TryAcquireOptions,
+  heldBy: Attempt['heldBy'],
+): Attempt {
   checkKey(key);
   const name = JSON.stringify(key);
   const { watchdogLeaseMs } = client.settings;
@@ -97,6 +103,7 @@ function readAttempt(client: LockClient, key: string, options: TryAcquireOptions
     renewLeaseMs: fixedMs === undefined ? watchdogLeaseMs : undefined,
     capMs: undefined,
     atLeastMs,
+    heldBy,
     ...readSlot(name, options),
     signal: options.signal,
     job: false,
@@ -143,7 +150,7 @@ async function runWithLock<T>(
   options: AcquireOptions,
   fn: (lock: Lock) => T | PromiseLike<T>,
 ): Promise<T> {
-  const lock = await acquire(client, key, options);
+  const lock = await acquire(client, key, options, 'function');
   let result: T;
   try {
     result = await fn(lock);

@@ -31,6 +31,11 @@ export interface Keeping {
   readonly capMs: number | undefined;
   /** The key stays taken this long after the acquisition. */
   readonly atLeastMs: number;
+  /**
+   * `'function'`: a function runs under the lock, so the process stays alive for the lock's next event (it may
+   * wait for nothing but its signal). `'handle'`: a lock in somebody's hand does not keep the process alive.
+   */
+  readonly heldBy: 'function' | 'handle';
 }
 
 /** Renewed every third of the lease, so that two beats may fail. */
@@ -43,6 +48,7 @@ export class HeldLock implements Lock {
   readonly owner: string;
   readonly slot: number | undefined;
   readonly renewLeaseMs: number | undefined;
+  readonly heldBy: 'function' | 'handle';
   atLeastMs: number;
 
   readonly #home: LockHome;
@@ -65,6 +71,7 @@ export class HeldLock implements Lock {
     this.slot = grant.slot;
     this.renewLeaseMs = keeping.renewLeaseMs;
     this.atLeastMs = keeping.atLeastMs;
+    this.heldBy = keeping.heldBy;
     this.#capAt = grant.sentAt + (keeping.capMs ?? Number.POSITIVE_INFINITY);
     this.#deadline = deadlineOf(grant.sentAt, grant.leaseMs);
     this.#storedEnd = grant.sentAt + grant.leaseMs;

@@ -23,6 +23,9 @@ export class Keeper {
   readonly #onError: (error: unknown, locks: readonly HeldLock[]) => void;
   #cancelTimer: (() => void) | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
+  #inBackground = true;
+  /** How many of the locks have a function running under them. */
+  #functions = 0;
 
   constructor(
     runtime: Runtime,
@@ -42,13 +45,16 @@ export class Keeper {
 
   add(lock: HeldLock): void {
     this.#locks.add(lock);
+    if (lock.heldBy === 'function') this.#functions += 1;
     this.#wakeAt(lock.nextEventAt);
   }
 
-  /** The timer is left as it is: it wakes for nothing at most once. With the last lock it goes. */
+  /** The timer's moment is left as it is: it wakes for nothing at most once. With the last lock it goes. */
   remove(lock: HeldLock): void {
-    this.#locks.delete(lock);
+    if (!this.#locks.delete(lock)) return;
+    if (lock.heldBy === 'function') this.#functions -= 1;
     if (this.#locks.size === 0) this.#disarm();
+    else this.#wakeAt(this.#timerAt);
   }
 
   /** A lock's next event may have moved nearer. */
@@ -56,12 +62,17 @@ export class Keeper {
     if (this.#locks.has(lock)) this.#wakeAt(lock.nextEventAt);
   }
 
-  #wakeAt(at: number): void {
-    if (at >= this.#timerAt || at === Number.POSITIVE_INFINITY) return;
+  /** Wakes at this moment or at the one that was planned, if that is nearer. */
+  #wakeAt(moment: number): void {
+    const at = Math.min(moment, this.#timerAt);
+    const background = this.#functions === 0;
+    if (at === this.#timerAt && background === this.#inBackground) return;
     this.#disarm();
+    if (at === Number.POSITIVE_INFINITY) return;
     this.#timerAt = at;
+    this.#inBackground = background;
     const delayMs = at - this.#runtime.monotonic();
-    this.#cancelTimer = this.#runtime.setTimer(() => this.#wake(), delayMs, { background: true });
+    this.#cancelTimer = this.#runtime.setTimer(() => this.#wake(), delayMs, { background });
   }
 
   #disarm(): void {

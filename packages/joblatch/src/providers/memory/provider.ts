@@ -66,7 +66,7 @@ class MemoryProvider implements LockProvider {
     const now = this.#runtime.monotonic();
     const wall = this.#runtime.wall();
     const last = this.#records.get(key);
-    const leftMs = last !== undefined && last.until > now ? last.until - now : undefined;
+    const leftMs = last !== undefined && last.until > now ? Math.ceil(last.until - now) : undefined;
     const slot = request.oncePerMs === undefined ? request.slot : floorTo(wall, request.oncePerMs);
     if (slot !== undefined && !isSlotFree(slot, last?.slot, wall)) return { ok: false, reason: 'slot', leftMs };
     if (leftMs !== undefined) return { ok: false, reason: 'held', leftMs };
