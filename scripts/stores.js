@@ -94,6 +94,9 @@ try {
     );
   if (options.exec === undefined) await untilSignal();
   else process.exitCode = await runCommand(options.exec, variables);
+} catch (error) {
+  console.error(`stores: ${error.message}`);
+  process.exitCode = 1;
 } finally {
   await stopServers();
   rmSync(folder, { recursive: true, force: true });
