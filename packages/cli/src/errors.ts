@@ -1,0 +1,61 @@
+import { isLockError } from 'joblatch';
+import { EXIT_INTERNAL, EXIT_STORE, EXIT_USAGE, exitCodeOfSignal } from './exit-codes.js';
+
+/** The request can not be right. The message says what was given and what is accepted. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** The command could not be started; the status is the one that shells use for it. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+/** The state folder could not be made: there is no store, as if it could not be reached. */
+export class NoStoreError extends Error {
+  override readonly name = 'NoStoreError';
+}
+
+/** Asked to end before the command had started. */
+export class InterruptedError extends Error {
+  override readonly name = 'InterruptedError';
+  readonly signal: NodeJS.Signals;
+
+  constructor(signal: NodeJS.Signals) {
+    super(`${signal} came before the command was started; nothing was run`);
+    this.signal = signal;
+  }
+}
+
+export interface Failure {
+  readonly exitCode: number;
+  /** For programs: what kind of failure it is. */
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Every way to fail, and the exit status that it has. */
+export function failureOf(error: unknown): Failure {
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof UsageError) return { exitCode: EXIT_USAGE, code: 'USAGE', message };
+  if (error instanceof CommandError) return { exitCode: error.exitCode, code: 'COMMAND', message };
+  if (error instanceof InterruptedError) {
+    return { exitCode: exitCodeOfSignal(error.signal), code: 'INTERRUPTED', message };
+  }
+  if (error instanceof NoStoreError) return { exitCode: EXIT_STORE, code: 'STORE', message };
+  if (isLockError(error, 'OPTIONS')) return { exitCode: EXIT_USAGE, code: 'OPTIONS', message };
+  if (isLockError(error, 'STORE')) return { exitCode: EXIT_STORE, code: 'STORE', message: withCause(error) };
+  return { exitCode: EXIT_INTERNAL, code: 'INTERNAL', message };
+}
+
+/** The driver's own words say best why a store can not be used. */
+function withCause(error: Error): string {
+  const cause = error.cause instanceof Error ? error.cause.message : undefined;
+  return cause === undefined || error.message.includes(cause) ? error.message : `${error.message} (${cause})`;
+}

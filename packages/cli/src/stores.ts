@@ -1,0 +1,27 @@
+import { UsageError } from './errors.js';
+import { redact } from './redact.js';
+import { sqliteStore } from './stores/sqlite.js';
+import type { StoreKind } from './stores/store-kind.js';
+
+/** Every store that `--store` can name: a new one is a file in stores/ and a word here. */
+const KINDS: readonly StoreKind[] = [sqliteStore];
+
+/** Known, but not yet. Better said so than called unknown. */
+const COMING = /^(?:postgres|postgresql|redis|rediss|mysql|mariadb):/i;
+
+export const STORE_FORMS: string = KINDS.flatMap((kind) => kind.forms).join('; ');
+
+/** @throws UsageError for a store that is not supported */
+export function storeKindOf(url: string): StoreKind {
+  const kind = KINDS.find((one) => one.accepts(url));
+  if (kind !== undefined) return kind;
+  throw new UsageError(
+    `The store ${JSON.stringify(redact(url))} ${problemOf(url)}. Accepted: ${STORE_FORMS}.`,
+  );
+}
+
+function problemOf(url: string): string {
+  if (/^memory:/i.test(url)) return 'lives in one process and would exclude nobody';
+  if (COMING.test(url)) return 'is of a kind that this release does not support yet';
+  return 'is not one that joblatch knows';
+}
