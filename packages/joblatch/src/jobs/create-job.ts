@@ -67,6 +67,9 @@ export interface JobDefinition {
   readonly perSlot: 'at-most-once' | 'at-least-once';
 }
 
+/** What the client says for jobs that do not. */
+export type JobDefaults = Pick<Settings, 'atMostMs' | 'atLeastMs' | 'keepAlive'>;
+
 const NAMES: ReadonlySet<string> = new Set<keyof JobOptions>([
   'name',
   'lockAtMostFor',
@@ -79,7 +82,7 @@ const NAMES: ReadonlySet<string> = new Set<keyof JobOptions>([
 const PER_SLOT: ReadonlySet<unknown> = new Set(['at-most-once', 'at-least-once']);
 
 /** @throws LockOptionsError with the job's name, the value that was found and what is accepted */
-export function defineJob(options: JobOptions, fn: unknown, settings: Settings): JobDefinition {
+export function defineJob(options: JobOptions, fn: unknown, settings: JobDefaults): JobDefinition {
   refuseUnknown(options, NAMES, 'A job');
   if (typeof fn !== 'function') {
     throw new LockOptionsError(`A job takes options and a function, and the function is ${String(fn)}.`);

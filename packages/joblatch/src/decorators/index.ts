@@ -1,0 +1,6 @@
+export {
+  SchedulerLock,
+  type SchedulerLockDecorator,
+  type SchedulerLockOptions,
+  setDefaultLocks,
+} from './scheduler-lock.js';
