@@ -9,7 +9,7 @@ import { nodeRuntime } from './provider/runtime.js';
 import { type Duration, parseDuration, refuseUnknown } from './provider/values.js';
 
 export type * from './jobs/job.js';
-export { assertLocked, extendActiveLock } from './jobs/run-job.js';
+export { assertLocked, currentJob, extendActiveLock } from './jobs/run-job.js';
 export type { LockEventName, LockEvents, LockListener } from './lock/events.js';
 export type { Lock } from './lock/lock.js';
 export type { AcquireOptions, LocksOptions, TryAcquireOptions } from './lock/options.js';

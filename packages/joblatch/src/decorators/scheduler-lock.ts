@@ -34,7 +34,7 @@ export function setDefaultLocks(locks: Locks | undefined): void {
  *
  * The method then gives a promise: of what it returned, or of undefined when the call was skipped. It rejects
  * with the method's own error, or with a `LockLostError` if the lock was lost meanwhile. Inside,
- * `assertLocked()` gives the job's context with signal and token.
+ * `currentJob()` gives the job's signal and token.
  *
  * @throws LockOptionsError where the class is defined, for options that can not be right. Without `name` the
  * name is `Class.method`, and a second method of that name is refused (with standard decorators, when the first

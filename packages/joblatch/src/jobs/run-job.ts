@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { isLock, type LockClient } from '../lock/client.js';
 import type { HeldLock } from '../lock/held-lock.js';
-import { isLockError, LockError } from '../provider/errors.js';
+import { isLockError, LockError, type LossDetection } from '../provider/errors.js';
 import type { Refused } from '../provider/lock-provider.js';
 import type { Duration } from '../provider/values.js';
 import type { JobDefinition } from './create-job.js';
@@ -111,9 +111,11 @@ function skipped({ reason, leftMs }: Refused): Skipped {
 
 /** The same name again inside its own run: the store is not asked, the lock is the outer one's. */
 async function runNested<T>(outer: Run, fn: JobFunction<T>): Promise<Outcome<T>> {
+  const { lock } = outer;
   const { ending, tookMs } = await execute({ ...outer, active: true, outer: current() }, fn, true);
-  outer.lock.noticeLoss();
-  return conclude(outer.lock, ending, tookMs);
+  // The outer run may not have waited for this one: then it gave the lock away under it.
+  const givenAway = !lock.noticeLoss() && !lock.held;
+  return conclude(lock, ending, tookMs, givenAway ? 'release' : undefined);
 }
 
 /** Runs until the promise settles, not merely until the function returns. */
@@ -149,9 +151,13 @@ async function settle<T>(fn: JobFunction<T>, context: JobContext): Promise<Endin
   }
 }
 
-function conclude<T>(lock: HeldLock, ending: Ending<T>, tookMs: number): Outcome<T> {
-  const { token, lostBy } = lock;
-  if (lostBy !== undefined) return { status: 'lost', detectedBy: lostBy, token, tookMs, ...ending };
+function conclude<T>(
+  { token, lostBy }: HeldLock,
+  ending: Ending<T>,
+  tookMs: number,
+  detectedBy: LossDetection | undefined = lostBy,
+): Outcome<T> {
+  if (detectedBy !== undefined) return { status: 'lost', detectedBy, token, tookMs, ...ending };
   if ('error' in ending) throw ending.error;
   return { status: 'ran', value: ending.value, token, tookMs };
 }
@@ -173,26 +179,28 @@ let allPass = false;
 
 /**
  * Throws unless the caller runs inside a job (of that name), with its lock held. For functions that must never
- * run unlocked, whoever calls them. Gives back the context of that job.
+ * run unlocked, whoever calls them.
  *
  * @throws LockError NOT_LOCKED outside a job
  * @throws LockLostError inside one that has lost its lock
  */
-export function assertLocked(name?: string): JobContext | undefined {
-  if (allPass) return innermost((run) => name === undefined || run.context.name === name)?.context;
+export function assertLocked(name?: string): void {
+  if (allPass) return;
   const run = innermost((candidate) => name === undefined || candidate.context.name === name);
   if (run === undefined) {
     const what = name === undefined ? 'a job' : `the job ${JSON.stringify(name)}`;
-    throw new LockError(
-      'NOT_LOCKED',
-      `This runs outside ${what}: it was called directly, or the job has ended.`,
-      {
-        key: name,
-      },
-    );
+    const message = `This runs outside ${what}: it was called directly, or the job has ended.`;
+    throw new LockError('NOT_LOCKED', message, { key: name });
   }
   run.lock.assertHeld();
-  return run.context;
+}
+
+/**
+ * The context of the job that the caller runs in (of that name), with its signal and token; undefined outside.
+ * For functions that are called without it, such as decorated methods.
+ */
+export function currentJob(name?: string): JobContext | undefined {
+  return innermost((run) => name === undefined || run.context.name === name)?.context;
 }
 
 /** For tests of functions that call {@link assertLocked}: with true it always passes, until false is said. */

@@ -93,7 +93,8 @@ export class LockClient implements LockHome {
       runtime,
       { operation: 'acquire', key, timeoutMs: storeTimeoutMs, signal: attempt.signal },
       async (options) => {
-        await this.#giveBack.flush(key);
+        // That may have taken until the caller gave up: then nothing must be acquired any more.
+        if (await this.#giveBack.flush(key)) options.signal?.throwIfAborted();
         sentAt = runtime.monotonic();
         return provider.acquire({ key, owner, leaseMs, slot, oncePerMs, claim }, options);
       },

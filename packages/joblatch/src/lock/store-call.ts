@@ -148,11 +148,14 @@ export class GiveBack {
     this.#wake?.();
   }
 
-  /** Gives back now what is waiting for this key, so that a new attempt is not refused by its own ghost. */
-  async flush(key: string): Promise<void> {
-    for (const entry of [...this.#entries]) {
-      if (entry.request.key === key) this.#answered(entry, await this.#release(entry.request));
-    }
+  /**
+   * Gives back now what is waiting for this key, so that a new attempt is not refused by its own ghost.
+   * Says whether there was anything.
+   */
+  async flush(key: string): Promise<boolean> {
+    const entries = [...this.#entries].filter((entry) => entry.request.key === key);
+    for (const entry of entries) this.#answered(entry, await this.#release(entry.request));
+    return entries.length > 0;
   }
 
   /** Resolves when every entry was tried at least once from now on, or `timeoutMs` has passed. */
