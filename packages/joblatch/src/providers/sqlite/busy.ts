@@ -1,0 +1,117 @@
+import type { Runtime } from '../../provider/runtime.js';
+import { GaveUp, isBusy } from './errors.js';
+
+/** Another process commits in about this time, so it is worth a look; then it is asked less and less often. */
+const FIRST_DELAY_MS = 1;
+const LONGEST_DELAY_MS = 4;
+/**
+ * How long the driver itself may wait, and this process stand still. Without it a process that only comes back
+ * every few milliseconds hardly ever gets its turn among others that write without a pause.
+ */
+const PATIENCE_MS = 2;
+/** How long attempts may follow each other before the event loop gets its turn. */
+const TURN_MS = 8;
+
+interface Waiter {
+  /** False: still busy. Otherwise the waiter is settled. */
+  attempt(patienceMs: number): boolean;
+  giveUp(why: unknown): void;
+}
+
+/**
+ * Who waits for the write lock of the file, first come, first served.
+ *
+ * A SQLite driver is synchronous: while it waits for a lock of another process, the whole of this process
+ * stands still, and the renewals of every other lock with it. So a driver is told to wait hardly at all, and
+ * what finds the file busy queues here. One timer for all of them tries the first: a thousand waiters ask no
+ * more often than one.
+ */
+export class BusyQueue {
+  readonly #runtime: Runtime;
+  readonly #limitMs: number;
+  readonly #waiters = new Set<Waiter>();
+  #cancelTimer: (() => void) | undefined;
+  #delayMs = FIRST_DELAY_MS;
+
+  /** @param limitMs how long is waited when there is no signal */
+  constructor(runtime: Runtime, limitMs: number) {
+    this.#runtime = runtime;
+    this.#limitMs = limitMs;
+  }
+
+  /**
+   * Runs `work` now and, as long as the file is busy, again; until the signal aborts or, without one, the limit
+   * has passed. A newcomer is not sent to the end of the queue unseen: in WAL mode reading is never blocked,
+   * and most calls do no more than read. But it must not wait: a thousand newcomers would do it in a row.
+   *
+   * @param work told how long the driver may wait, in milliseconds
+   */
+  run<T>(work: (patienceMs: number) => T, signal: AbortSignal | undefined): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const startedAt = this.#runtime.monotonic();
+      let busy: unknown = signal?.aborted ? signal.reason : undefined;
+      const settle = (): void => {
+        this.#waiters.delete(waiter);
+        cancelLimit?.();
+        signal?.removeEventListener('abort', stop);
+        if (this.#waiters.size === 0) this.#rest();
+      };
+      const waiter: Waiter = {
+        attempt: (patienceMs) => {
+          try {
+            resolve(work(patienceMs));
+          } catch (error) {
+            busy = error;
+            if (isBusy(error)) return false;
+            reject(error);
+          }
+          settle();
+          return true;
+        },
+        giveUp: (why) => {
+          settle();
+          reject(why);
+        },
+      };
+      const stop = (): void => waiter.giveUp(new GaveUp(this.#runtime.monotonic() - startedAt, busy));
+      let cancelLimit: (() => void) | undefined;
+      if (signal?.aborted) return stop();
+      if (waiter.attempt(this.#waiters.size === 0 ? PATIENCE_MS : 0)) return;
+      if (signal === undefined) cancelLimit = this.#runtime.setTimer(stop, this.#limitMs);
+      else signal.addEventListener('abort', stop, { once: true });
+      this.#waiters.add(waiter);
+      this.#arm();
+    });
+  }
+
+  /** Lets everybody go who still waits. */
+  dismiss(why: unknown): void {
+    for (const waiter of this.#waiters) waiter.giveUp(why);
+  }
+
+  #arm(): void {
+    // Jitter: processes that found the file busy together must not come back together.
+    const delay = this.#delayMs * (0.5 + this.#runtime.random() / 2);
+    this.#cancelTimer ??= this.#runtime.setTimer(() => this.#serve(), delay);
+  }
+
+  #serve(): void {
+    this.#cancelTimer = undefined;
+    const until = this.#runtime.monotonic() + TURN_MS;
+    for (const waiter of this.#waiters) {
+      if (!waiter.attempt(PATIENCE_MS)) {
+        this.#delayMs = Math.min(this.#delayMs * 2, LONGEST_DELAY_MS);
+        break;
+      }
+      this.#delayMs = FIRST_DELAY_MS;
+      if (this.#runtime.monotonic() >= until) break;
+    }
+    if (this.#waiters.size > 0) this.#arm();
+  }
+
+  #rest(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#delayMs = FIRST_DELAY_MS;
+  }
+}

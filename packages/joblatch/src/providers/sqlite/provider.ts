@@ -1,0 +1,185 @@
+import type {
+  AcquireRequest,
+  AcquireResult,
+  CallOptions,
+  InspectRequest,
+  LockProvider,
+  LockRecord,
+  ProviderAbilities,
+  ReleaseRequest,
+  RenewRequest,
+  RenewResult,
+} from '../../provider/lock-provider.js';
+import type { Connection } from './connection.js';
+import { checkOptions, type Settings, type SqliteProviderOptions } from './options.js';
+import { quoteTable } from './schema.js';
+import { Session } from './session.js';
+import { type RecordRow, type Statements, splitOwner, statementsFor } from './statements.js';
+
+/** Rows that one step reads or deletes before the event loop gets its turn. */
+const PAGE = 1_000;
+
+/**
+ * Locks in a SQLite database: for the processes of one host that share a file, or for one process
+ * (`':memory:'`). The table is made on first use; nothing is opened before.
+ *
+ * The clock is the host's, read by SQLite (one host, one clock). Set forward, leases end early; set back by an
+ * hour, they last an hour longer, and tokens still grow. Not supported, because file locks or shared memory do
+ * not reach that far: a file on a network file system, or shared between machines or between containers that
+ * do not share a kernel. Do not delete or replace the file while a process has it open (those that have it and
+ * those that come later would no longer see each other), nor open it with two different drivers in one process
+ * (closing one drops the file locks of the other: a property of SQLite on POSIX systems).
+ *
+ * A `path` is opened in WAL mode with `synchronous = full`: what was acquired and which slot was claimed
+ * survives a power cut. A `database` keeps its own journal mode and `synchronous`; in WAL mode some builds
+ * (better-sqlite3 up to its own setting) come with NORMAL, where the last commits before a power cut may be lost.
+ *
+ * @throws LockOptionsError for options that can not be right; a driver that is missing is told on first use
+ */
+export function sqliteProvider(options: SqliteProviderOptions): LockProvider {
+  return new SqliteProvider(checkOptions(options));
+}
+
+class SqliteProvider implements LockProvider {
+  readonly name = 'sqlite';
+  readonly #session: Session;
+  readonly #sql: Statements;
+
+  constructor(settings: Settings) {
+    this.#session = new Session(settings);
+    this.#sql = statementsFor(quoteTable(settings.table));
+  }
+
+  abilities(options?: CallOptions): Promise<ProviderAbilities> {
+    return this.#session.run('connect', undefined, options, (connection) => ({
+      multiProcess: connection.file() !== undefined,
+      serverClock: false,
+      fencing: true,
+      slots: true,
+      inspect: true,
+    }));
+  }
+
+  acquire(request: AcquireRequest, options?: CallOptions): Promise<AcquireResult> {
+    return this.#session.run('acquire', request.key, options, (connection) =>
+      this.#attempt(connection, request),
+    );
+  }
+
+  /** All of it in one turn, and again from the start when the file was busy: then the key may be held. */
+  #attempt(connection: Connection, request: AcquireRequest): AcquireResult {
+    const asked = [request.key, request.slot ?? null, request.oncePerMs ?? null] as const;
+    const refusal = this.#look(connection, asked);
+    if (refusal) return refusal;
+    const [taken] = connection.rows<[token: number, now: number]>(
+      this.#sql.take,
+      ...asked,
+      request.owner,
+      request.leaseMs,
+      request.claim ?? 'acquire',
+      request.minToken ?? 0,
+    );
+    // Someone else took it between our look and our write; a second look tells for how long, unless it was
+    // given back meanwhile.
+    if (taken === undefined) return this.#look(connection, asked) ?? { ok: false, reason: 'held' };
+    const [token, now] = taken;
+    const { slot, oncePerMs } = request;
+    const compared = oncePerMs === undefined ? slot : Math.floor(now / oncePerMs) * oncePerMs;
+    return { ok: true, token, leftMs: request.leaseMs, ...(compared !== undefined && { slot: compared }) };
+  }
+
+  #look(
+    connection: Connection,
+    asked: readonly [key: string, slot: number | null, period: number | null],
+  ): AcquireResult | undefined {
+    const [seen] = connection.rows<[left: number, slotRefused: 0 | 1, type: string]>(
+      this.#sql.look,
+      ...asked,
+    );
+    const [left, slotRefused, type] = seen as [number, number, string];
+    if (type === 'text' || type === 'blob') {
+      throw new Error(`the record holds a ${type} in lock_until, where epoch milliseconds belong.`);
+    }
+    if (left <= 0 && !slotRefused) return undefined;
+    return { ok: false, reason: slotRefused ? 'slot' : 'held', ...(left > 0 && { leftMs: Math.ceil(left) }) };
+  }
+
+  async renewMany(requests: readonly RenewRequest[], options?: CallOptions): Promise<readonly RenewResult[]> {
+    if (requests.length === 0) return [];
+    const list = JSON.stringify(requests.map((r) => [r.key, r.owner, r.leaseMs, r.atLeastMs ?? 0]));
+    const key = requests.length === 1 ? requests[0]?.key : undefined;
+    const renewed = await this.#session.run('renew', key, options, (connection) =>
+      connection.rows<[key: string, owner: string]>(this.#sql.renewMany, list),
+    );
+    // A key has one record, so one owner.
+    const owners = new Map(renewed);
+    return requests.map((r) => (owners.get(r.key) === r.owner ? 'ok' : 'lost'));
+  }
+
+  release(request: ReleaseRequest, options?: CallOptions): Promise<boolean> {
+    const { key, owner, keepMs, slot } = request;
+    return this.#session.run(
+      'release',
+      key,
+      options,
+      (connection) => connection.rows(this.#sql.release, key, owner, keepMs ?? 0, slot ?? null).length > 0,
+    );
+  }
+
+  async inspect(request: InspectRequest, options?: CallOptions): Promise<readonly LockRecord[]> {
+    const { key, limit = Number.POSITIVE_INFINITY } = request;
+    if (limit <= 0) return [];
+    if (key !== undefined) {
+      return this.#session.run('inspect', key, options, (connection) =>
+        connection.rows<RecordRow>(this.#sql.inspectOne, key).map(toRecord),
+      );
+    }
+    const found: LockRecord[] = [];
+    for (;;) {
+      const size = Math.min(PAGE, limit - found.length);
+      const page = await this.#session.run('inspect', undefined, options, (connection) =>
+        connection.rows<RecordRow>(this.#sql.inspectPage, found.at(-1)?.key ?? '', size),
+      );
+      for (const row of page) found.push(toRecord(row));
+      if (page.length < size || found.length >= limit) return found;
+      await this.#session.turn();
+    }
+  }
+
+  forceRelease(key: string, options?: CallOptions): Promise<boolean> {
+    return this.#session.run(
+      'forceRelease',
+      key,
+      options,
+      (connection) => connection.rows(this.#sql.forceRelease, key).length > 0,
+    );
+  }
+
+  async purge(request: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
+    for (let gone = 0; ; await this.#session.turn()) {
+      const page = await this.#session.run('purge', undefined, options, (connection) =>
+        connection.rows(this.#sql.purge, request.idleMs, PAGE),
+      );
+      gone += page.length;
+      if (page.length < PAGE) return gone;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#session.close();
+  }
+}
+
+function toRecord(row: RecordRow): LockRecord {
+  const { owner, released } = splitOwner(row.owner ?? '');
+  return {
+    key: row.key,
+    state: row.left <= 0 ? 'free' : released ? 'kept' : 'held',
+    leftMs: Math.ceil(row.left),
+    ...(owner !== '' && { owner }),
+    ...(row.token !== null && { token: row.token }),
+    ...(row.slot !== null && { slot: row.slot }),
+    // Negative after the clock was set back.
+    ...(row.ago !== null && { acquiredAgoMs: Math.max(0, row.ago) }),
+  };
+}

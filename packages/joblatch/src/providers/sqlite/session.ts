@@ -1,0 +1,129 @@
+import type { StoreOperation } from '../../provider/errors.js';
+import type { CallOptions } from '../../provider/lock-provider.js';
+import { BusyQueue } from './busy.js';
+import { findDriver } from './client.js';
+import { Connection } from './connection.js';
+import { asStoreError, GaveUp, isBroken, isMissingTable } from './errors.js';
+import type { Settings } from './options.js';
+import { ensureTable } from './schema.js';
+
+/** The connection of a provider over time: opened on first use, shared by all calls, opened again if it broke. */
+export class Session {
+  readonly #settings: Settings;
+  readonly #queue: BusyQueue;
+  #opening: Promise<Connection> | undefined;
+  #closed = false;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+    this.#queue = new BusyQueue(settings.runtime, settings.busyTimeoutMs);
+  }
+
+  /** Does `work` in one turn of the event loop, and all of it again while the file is busy. */
+  async run<T>(
+    operation: StoreOperation,
+    key: string | undefined,
+    options: CallOptions | undefined,
+    work: (connection: Connection) => T,
+  ): Promise<T> {
+    const { source, table } = this.#settings;
+    const signal = options?.signal;
+    let connection: Connection | undefined;
+    try {
+      const usable = await abandonable(this.#connect(), signal);
+      connection = usable;
+      if (this.#closed) throw closed();
+      return await this.#queue.run((patienceMs) => {
+        usable.assertIdle();
+        usable.bePatient(patienceMs);
+        return this.#withTable(usable, work);
+      }, signal);
+    } catch (error) {
+      // A file that came back (a volume mounted again, a file restored) is only seen by a new handle.
+      if (connection && source.kind === 'path' && isBroken(error)) this.#letGo(connection);
+      const file = source.kind === 'path' ? source.path : undefined;
+      throw asStoreError(error, { operation, key, table, file });
+    }
+  }
+
+  /** Lets the event loop have its turn. */
+  turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#settings.runtime.setTimer(resolve, 0);
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#queue.dismiss(closed());
+    // An opening that is under way sees that we are closed, and fails.
+    const connection = await this.#opening?.catch(() => undefined);
+    if (connection) this.#letGo(connection);
+  }
+
+  /** Makes a table again that vanished or lost a column, and goes on; once. */
+  #withTable<T>(connection: Connection, work: (connection: Connection) => T): T {
+    try {
+      return work(connection);
+    } catch (error) {
+      if (!isMissingTable(error)) throw error;
+      ensureTable(connection, this.#settings.table);
+      return work(connection);
+    }
+  }
+
+  /** Callers that come together share one opening; one that failed is tried again by the next caller. */
+  #connect(): Promise<Connection> {
+    if (this.#closed) return Promise.reject(closed());
+    if (this.#opening === undefined) {
+      const opening = this.#open();
+      this.#opening = opening;
+      opening.catch(() => {
+        if (this.#opening === opening) this.#opening = undefined;
+      });
+    }
+    return this.#opening;
+  }
+
+  async #open(): Promise<Connection> {
+    const { source, table } = this.#settings;
+    const open = source.kind === 'path' ? await findDriver(source.driver) : () => source.database;
+    if (this.#closed) throw closed();
+    const connection = new Connection(open(source.kind === 'path' ? source.path : ''));
+    try {
+      // Not bounded by the signal of the caller that came first: the others wait for it too.
+      await this.#queue.run((patienceMs) => {
+        connection.assertIdle();
+        connection.bePatient(patienceMs);
+        connection.checkVersion();
+        if (source.kind === 'path') connection.tuneFile();
+        ensureTable(connection, table);
+      }, undefined);
+      return connection;
+    } catch (error) {
+      this.#letGo(connection);
+      throw error;
+    }
+  }
+
+  #letGo(connection: Connection): void {
+    this.#opening = undefined;
+    if (this.#settings.source.kind === 'path') connection.close();
+  }
+}
+
+function closed(): Error {
+  return new Error('the provider was closed.');
+}
+
+/** Settles with the promise, or rejects as soon as the signal aborts. */
+function abandonable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const leave = (): void => reject(new GaveUp(0, signal.reason));
+    if (signal.aborted) return leave();
+    signal.addEventListener('abort', leave, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+  });
+}
