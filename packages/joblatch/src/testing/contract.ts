@@ -1,12 +1,37 @@
 import { createOwnerId, nodeRuntime } from '../provider/runtime.js';
+import { aborting } from './contract/aborting.js';
 import { bindCase, type CaseDefinition, type ContractCase } from './contract/case.js';
+import { contending } from './contract/contending.js';
 import { ending } from './contract/ending.js';
+import { inspecting } from './contract/inspecting.js';
+import { keys } from './contract/keys.js';
+import { oncePer } from './contract/once-per.js';
 import type { ContractOptions } from './contract/options.js';
+import { purging } from './contract/purging.js';
 import { releasing } from './contract/releasing.js';
 import { renewing } from './contract/renewing.js';
+import { skewed } from './contract/skewed.js';
+import { slots } from './contract/slots.js';
+import { slotsOnRelease } from './contract/slots-on-release.js';
 import { taking } from './contract/taking.js';
+import { tokens } from './contract/tokens.js';
 
-const CASES: readonly CaseDefinition[] = [...taking, ...ending, ...renewing, ...releasing];
+const CASES: readonly CaseDefinition[] = [
+  ...taking,
+  ...ending,
+  ...renewing,
+  ...releasing,
+  ...tokens,
+  ...slots,
+  ...slotsOnRelease,
+  ...oncePer,
+  ...inspecting,
+  ...purging,
+  ...keys,
+  ...contending,
+  ...aborting,
+  ...skewed,
+];
 
 /**
  * The contract of a provider, as data: run the cases in whatever way your tests are run, one after another.

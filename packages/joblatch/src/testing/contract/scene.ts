@@ -65,6 +65,7 @@ export class Scene {
   readonly #clients: LockProvider[];
   readonly #taken: Taken[] = [];
   #driven = 0;
+  #fresh = 0;
 
   private constructor(
     options: ContractOptions,
@@ -118,6 +119,12 @@ export class Scene {
   /** A key of this case alone. */
   key(label = 'key'): string {
     return this.#prefix + label;
+  }
+
+  /** A key that nothing else in this case has. */
+  freshKey(): string {
+    this.#fresh += 1;
+    return this.key(`fresh-${this.#fresh}`);
   }
 
   owner(): string {
