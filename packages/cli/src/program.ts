@@ -59,9 +59,9 @@ function addRun(program: Command, done: (exitCode: number) => void): void {
     .description('Run a command if no other host or process runs it; otherwise skip it.')
     .usage('--name NAME --at-most-for TIME [options] -- COMMAND [ARGUMENT...]')
     .argument('<command...>', 'the command and its arguments')
-    .requiredOption(
+    .option(
       '-n, --name <name>',
-      'the lock: what has the same name in the same store excludes each other',
+      'required. The lock: what has the same name in the same store excludes each other',
     )
     .option('--at-most-for <time>', 'required. When the lock frees itself if nobody gives it back')
     .option('--at-least-for <time>', 'keep the lock this long, however soon the command ends')
