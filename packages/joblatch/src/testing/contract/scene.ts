@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict';
 import type {
   AcquireRequest,
-  AcquireResult,
   Granted,
   LockProvider,
   LockRecord,
-  ProviderAbilities,
   Refused,
   ReleaseRequest,
   RenewRequest,
   RenewResult,
 } from '../../provider/lock-provider.js';
-import { createOwnerId, nodeRuntime, type Runtime } from '../../provider/runtime.js';
 import type { ContractOptions } from './options.js';
+import { checkSane } from './sane.js';
 import { show } from './show.js';
+import { Stage } from './stage.js';
 
 /** The machine was too slow to tell: what was asked about had ended when the answer came. */
 export class TooSlowError extends Error {}
@@ -36,60 +35,23 @@ export interface Taken {
 /** Longer than any case takes, however slow the machine. */
 export const LONG_LEASE_MS = 600_000;
 
-const REAL_LEASE_MS = 100;
-const DRIVEN_LEASE_MS = 1_000;
-const REAL_UNIT_MS = 5;
-const ANSWER_MS = 10_000;
 /** `'unknown'` is an answer that asks for patience, but not for ever. */
 const UNKNOWN_MAX = 50;
 
 /**
- * Where a case is played: clients of one store, keys of its own, a clock. Its verbs call the provider, bound
- * the wait for the answer, and hold the answer to what every answer must keep.
+ * The verbs of a provider as a case calls them: each bounds the wait for its answer and holds the answer to
+ * what every answer must keep.
  *
  * What the machine's speed decides is never asserted: that a lease is live is claimed only up to
  * *sent + lease*, that it is over only from *answered + lease* on.
  */
-export class Scene {
-  readonly options: ContractOptions;
-  readonly abilities: ProviderAbilities;
-  /** The client that verbs use unless told otherwise. */
-  readonly client: LockProvider;
-  /** A short lease that the store keeps reliably. */
-  readonly leaseMs: number;
-  /** How exact a time left can be. */
-  readonly unitMs: number;
-  readonly runtime: Runtime;
-  readonly notes: string[] = [];
-  readonly #prefix: string;
-  readonly #clients: LockProvider[];
+export class Scene extends Stage {
   readonly #taken: Taken[] = [];
-  #driven = 0;
-  #fresh = 0;
-
-  private constructor(
-    options: ContractOptions,
-    prefix: string,
-    slower: number,
-    client: LockProvider,
-    abilities: ProviderAbilities,
-  ) {
-    const { limits = {}, clock } = options;
-    this.options = options;
-    this.#prefix = prefix;
-    this.client = client;
-    this.#clients = [client];
-    this.abilities = abilities;
-    this.runtime = options.runtime ?? nodeRuntime;
-    this.leaseMs =
-      slower * Math.max(limits.shortestLeaseMs ?? 0, clock === undefined ? REAL_LEASE_MS : DRIVEN_LEASE_MS);
-    this.unitMs = limits.timeUnitMs ?? (clock === undefined ? REAL_UNIT_MS : 0);
-  }
 
   static async open(options: ContractOptions, prefix: string, slower: number): Promise<Scene> {
     const client = await options.open();
     try {
-      return new Scene(options, prefix, slower, client, await client.abilities());
+      return new Scene({ options, prefix, slower, client, abilities: await client.abilities() });
     } catch (error) {
       await client.close?.();
       throw error;
@@ -97,87 +59,17 @@ export class Scene {
   }
 
   /** Gives back what is still held and closes every client. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
+    const giveBack = async ({ client, key, owner }: Taken): Promise<unknown> =>
+      this.answer(`release of ${show(key)}`, client.release({ key, owner }));
     // Whether a release succeeds is a matter of the cases, not of tidying up.
-    await Promise.allSettled(
-      this.#taken.map(async ({ client, key, owner }) => client.release({ key, owner })),
-    );
-    await Promise.all(this.#clients.map(async (client) => client.close?.()));
-  }
-
-  note(text: string): void {
-    this.notes.push(text);
-  }
-
-  /** One more client of the store; closed with the scene. */
-  async open(opened: LockProvider | Promise<LockProvider> = this.options.open()): Promise<LockProvider> {
-    const client = await opened;
-    this.#clients.push(client);
-    return client;
-  }
-
-  /** A key of this case alone. */
-  key(label = 'key'): string {
-    return this.#prefix + label;
-  }
-
-  /** A key that nothing else in this case has. */
-  freshKey(): string {
-    this.#fresh += 1;
-    return this.key(`fresh-${this.#fresh}`);
-  }
-
-  owner(): string {
-    return createOwnerId(this.runtime);
-  }
-
-  /** The case's own clock, in ms: real time, or the sum of what it let pass. */
-  now(): number {
-    return this.options.clock === undefined ? this.runtime.monotonic() : this.#driven;
-  }
-
-  /** Lets at least so many milliseconds pass for the store. */
-  async pass(ms: number): Promise<void> {
-    const wait = Math.ceil(Math.max(0, ms));
-    if (this.options.clock === undefined) return this.sleep(wait);
-    await this.options.clock.advance(wait);
-    this.#driven += wait;
-  }
-
-  async passUntil(instant: number): Promise<void> {
-    await this.pass(instant - this.now());
+    await Promise.allSettled(this.#taken.map(giveBack));
+    await super.close();
   }
 
   /** Lets the lease of a grant run out. */
   async outlast(taken: Taken): Promise<void> {
     await this.passUntil(taken.overBy);
-  }
-
-  /** Real time, whatever clock the store has. */
-  async sleep(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.runtime.setTimer(resolve, ms);
-    });
-  }
-
-  /** Awaits an answer of the provider, but not for ever. */
-  async answer<T>(what: string, call: Promise<T>): Promise<T> {
-    const limit = this.options.limits?.answerMs ?? ANSWER_MS;
-    let cancel = (): void => {};
-    const late = new Promise<never>((_, reject) => {
-      const giveUp = (): void =>
-        reject(
-          new assert.AssertionError({
-            message: `Expected an answer to ${what} within ${limit} ms, found none.`,
-          }),
-        );
-      cancel = this.runtime.setTimer(giveUp, limit);
-    });
-    try {
-      return await Promise.race([call, late]);
-    } finally {
-      cancel();
-    }
   }
 
   /** One attempt; its answer is sane, whatever it is. */
@@ -367,26 +259,4 @@ export class Scene {
 /** What renewing needs of a grant. */
 export function pick({ key, owner, token }: Taken): { key: string; owner: string; token: number } {
   return { key, owner, token };
-}
-
-function checkSane(result: AcquireResult, { key, leaseMs }: AcquireRequest): void {
-  if (result.ok) {
-    assert.ok(
-      Number.isSafeInteger(result.token) && result.token > 0,
-      `Expected a positive safe integer as the token of ${show(key)}, found ${show(result.token)}.`,
-    );
-    assert.ok(
-      Number.isFinite(result.leftMs) && result.leftMs > 0 && result.leftMs <= leaseMs,
-      `Expected the time left of ${show(key)} to be in (0, ${leaseMs}], found ${show(result.leftMs)}.`,
-    );
-    return;
-  }
-  assert.ok(
-    result.reason === 'held' || result.reason === 'slot',
-    `Expected a refusal of ${show(key)} with reason 'held' or 'slot', found ${show(result)}.`,
-  );
-  assert.ok(
-    result.leftMs === undefined || (Number.isFinite(result.leftMs) && result.leftMs >= 0),
-    `Expected the time left in a refusal of ${show(key)} to be absent or not negative, found ${show(result.leftMs)}.`,
-  );
 }
