@@ -1,0 +1,5 @@
+import type { LockProvider } from 'joblatch';
+
+export declare function openSqlite(driver: string, path: string): LockProvider;
+export declare function open(): LockProvider;
+export declare function moduleUrl(driver: string, path: string): URL;

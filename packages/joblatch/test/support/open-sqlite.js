@@ -1,0 +1,33 @@
+// A SQLite provider for a worker process: import this with ?driver=…&path=…, and call open().
+
+import { sqliteProvider } from 'joblatch/sqlite';
+import { loadDriver } from './sqlite-handles.js';
+
+/** Opens the file as an application with this driver would: by its path, or with a handle of its own. */
+export function openSqlite(driver, path) {
+  if (driver === 'node:sqlite' || driver === 'libsql') return sqliteProvider({ path, driver });
+  const database = loadDriver(driver)(path);
+  // Several processes do this at once, and the driver waits for them (5 s by default).
+  database.exec('pragma journal_mode = wal');
+  const provider = sqliteProvider({ database });
+  // We gave the handle, so we close it.
+  const close = provider.close.bind(provider);
+  provider.close = async () => {
+    await close();
+    database.close();
+  };
+  return provider;
+}
+
+/** What `import(url)` gives to a worker. */
+export function open() {
+  const { searchParams } = new URL(import.meta.url);
+  return openSqlite(searchParams.get('driver'), searchParams.get('path'));
+}
+
+/** The URL of this module for one driver and file. */
+export function moduleUrl(driver, path) {
+  const url = new URL(import.meta.url);
+  url.search = new URLSearchParams({ driver, path }).toString();
+  return url;
+}
