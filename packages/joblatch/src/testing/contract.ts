@@ -1,5 +1,6 @@
 import { createOwnerId, nodeRuntime } from '../provider/runtime.js';
 import { aborting } from './contract/aborting.js';
+import { acrossProcesses } from './contract/across-processes.js';
 import { bindCase, type CaseDefinition, type ContractCase } from './contract/case.js';
 import { contending } from './contract/contending.js';
 import { ending } from './contract/ending.js';
@@ -31,6 +32,7 @@ const CASES: readonly CaseDefinition[] = [
   ...contending,
   ...aborting,
   ...skewed,
+  ...acrossProcesses,
 ];
 
 /**
@@ -59,6 +61,14 @@ const CASES: readonly CaseDefinition[] = [
  */
 export function providerContract(options: ContractOptions): readonly ContractCase[] {
   return bindCases(CASES, options);
+}
+
+/**
+ * Only the cases of the contract that need several processes; for a run with more `limits.rounds`. They take
+ * `moduleUrl`, a module whose `open()` the workers call.
+ */
+export function multiProcessContract(options: ContractOptions): readonly ContractCase[] {
+  return bindCases(acrossProcesses, options);
 }
 
 function bindCases(cases: readonly CaseDefinition[], options: ContractOptions): readonly ContractCase[] {

@@ -1,6 +1,6 @@
 export type { CaseReport, ContractCase, Need } from './contract/case.js';
 export type { ContractClock, ContractLimits, ContractOptions } from './contract/options.js';
-export { providerContract } from './contract.js';
+export { multiProcessContract, providerContract } from './contract.js';
 export { type Fault, fault } from './fault.js';
 export {
   type FaultyProvider,
