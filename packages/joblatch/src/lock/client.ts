@@ -43,6 +43,7 @@ export class LockClient implements LockHome {
   readonly activity: Activity;
   readonly #keeper: Keeper;
   readonly #giveBack: GiveBack;
+  #drained = false;
 
   constructor(settings: Settings) {
     const { provider, runtime, storeTimeoutMs } = settings;
@@ -208,16 +209,20 @@ export class LockClient implements LockHome {
   /** See `Locks.stop`. */
   async stop(graceMs: number): Promise<void> {
     this.activity.stop();
-    const isIdle = (): boolean => this.activity.idle && this.#keeper.locks.size === 0;
-    await this.activity.until(isIdle, graceMs);
-    if (!isIdle()) {
+    await this.activity.until(this.#isDrained, graceMs);
+    if (!this.#isDrained()) {
       for (const lock of this.#keeper.locks) lock.abort(stoppedError(lock.key));
-      await this.activity.until(isIdle, SETTLE_AFTER_ABORT_MS);
+      await this.activity.until(this.#isDrained, SETTLE_AFTER_ABORT_MS);
     }
     await Promise.allSettled([...this.#keeper.locks].map((lock) => this.#abandon(lock)));
     await this.#giveBack.drain(this.settings.storeTimeoutMs);
     this.#giveBack.clear();
+    // Another call with a longer grace need not wait for a function that never ends.
+    this.#drained = true;
+    this.activity.changed();
   }
+
+  readonly #isDrained = (): boolean => this.#drained || (this.activity.idle && this.#keeper.locks.size === 0);
 }
 
 /** How long a function has, after its signal was aborted at the end of the grace, to come to an end. */
