@@ -7,8 +7,7 @@ import { loadDriver } from './sqlite-handles.js';
 export function openSqlite(driver, path) {
   if (driver === 'node:sqlite' || driver === 'libsql') return sqliteProvider({ path, driver });
   const database = loadDriver(driver)(path);
-  // Several processes do this at once, and the driver waits for them (5 s by default).
-  database.exec('pragma journal_mode = wal');
+  switchToWal(database);
   const provider = sqliteProvider({ database });
   // We gave the handle, so we close it.
   const close = provider.close.bind(provider);
@@ -17,6 +16,18 @@ export function openSqlite(driver, path) {
     database.close();
   };
   return provider;
+}
+
+/** Others may do the same, or write: then SQLite says at once that the file is busy. */
+function switchToWal(database) {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return database.exec('pragma journal_mode = wal');
+    } catch (error) {
+      if (attempt === 1_000) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
 }
 
 /** What `import(url)` gives to a worker. */

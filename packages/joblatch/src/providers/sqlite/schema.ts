@@ -22,7 +22,7 @@ const ADDED = ['fencing_token', 'slot'];
 const COLUMNS = `select json_array(lower(name), upper(type)) from pragma_table_info(?, 'main')`;
 
 /** The collations of the unique indexes of which `name` is the only column. */
-const KEY_COLLATIONS = `select json_array(max(x.coll)) from pragma_index_list(?, 'main') as i
+const KEY_COLLATIONS = `select json_array(upper(max(x.coll))) from pragma_index_list(?, 'main') as i
 join pragma_index_xinfo(i.name, 'main') as x on x.key
 where i."unique" and not i.partial
 group by i.name having count(*) = 1 and lower(max(x.name)) = 'name'`;
@@ -48,7 +48,6 @@ export function ensureTable(connection: Connection, name: string): void {
   }
   const missing = NEEDED.filter((column) => !columns.has(column));
   if (missing.length > 0) throw unfit(`it has no column ${missing.join(', ')}`);
-  for (const column of ADDED) if (!columns.has(column)) addColumn(connection, table, column);
 
   const type = columns.get('name') ?? '';
   // SQLite looks for INT first: a CHARINT is a number.
@@ -59,6 +58,8 @@ export function ensureTable(connection: Connection, name: string): void {
   if (collations.length === 0) throw unfit('its column name is not a primary or unique key');
   const folding = collations.find((collation) => collation !== 'BINARY');
   if (folding) throw unfit(`its column name has collation ${folding}, which takes different keys for one`);
+
+  for (const column of ADDED) if (!columns.has(column)) addColumn(connection, table, column);
 }
 
 function columnsOf(connection: Connection, name: string): Map<string, string> {
