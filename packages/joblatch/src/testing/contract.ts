@@ -16,6 +16,7 @@ import { slots } from './contract/slots.js';
 import { slotsOnRelease } from './contract/slots-on-release.js';
 import { taking } from './contract/taking.js';
 import { tokens } from './contract/tokens.js';
+import { troubles } from './contract/troubles.js';
 
 const CASES: readonly CaseDefinition[] = [
   ...taking,
@@ -32,6 +33,7 @@ const CASES: readonly CaseDefinition[] = [
   ...contending,
   ...aborting,
   ...skewed,
+  ...troubles,
   ...acrossProcesses,
 ];
 

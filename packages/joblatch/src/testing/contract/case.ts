@@ -11,6 +11,8 @@ export type Need =
   | 'openSkewed'
   | 'deleteRecord'
   | 'writeOldRecord'
+  | 'obstruct'
+  | 'interrupt'
   | 'moduleUrl'
   /** The system can stop and continue a process. */
   | 'processSignals';
@@ -84,6 +86,8 @@ function whyNot(need: Need, abilities: ProviderAbilities, options: ContractOptio
     case 'openSkewed':
     case 'deleteRecord':
     case 'writeOldRecord':
+    case 'obstruct':
+    case 'interrupt':
     case 'moduleUrl':
       return options[need] === undefined ? `the option ${need} was not given` : undefined;
     default:

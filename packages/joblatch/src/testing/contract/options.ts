@@ -23,6 +23,13 @@ export interface ContractOptions {
    */
   readonly writeOldRecord?: ((key: string) => Promise<void> | void) | undefined;
   /**
+   * Has somebody else hold what writing the record of a key needs (a row lock, an open transaction), until
+   * the function that it hands back is called.
+   */
+  readonly obstruct?: ((key: string) => Promise<() => Promise<void> | void>) | undefined;
+  /** Makes the store unreachable until the function that it hands back is called. */
+  readonly interrupt?: (() => Promise<() => Promise<void> | void>) | undefined;
+  /**
    * A module that exports `open()`, imported by the worker processes of the multi-process cases: a `file:`
    * URL. What `open` must know (a path, a connection string) goes into the URL's query or into `env`.
    */

@@ -152,6 +152,15 @@ export const slots: readonly CaseDefinition[] = [
     await refusedSlot(s, key, slot);
   }),
 
+  define('a renewal leaves the recorded slot', ['slots'], async (s) => {
+    const key = s.key();
+    const slot = await storeSecond(s);
+    const taken = await s.take(key, { slot });
+    await s.renewed(taken, LONG_LEASE_MS * 2);
+    await s.released(taken);
+    await refusedSlot(s, key, slot);
+  }),
+
   define('inspect shows the recorded slot', ['slots'], async (s) => {
     const key = s.key();
     const slot = await storeSecond(s);
