@@ -1,5 +1,6 @@
 import { isLockError } from 'joblatch';
 import { EXIT_INTERNAL, EXIT_STORE, EXIT_USAGE, exitCodeOfSignal } from './exit-codes.js';
+import { redact } from './redact.js';
 
 /** The request can not be right. The message says what was given and what is accepted. */
 export class UsageError extends Error {
@@ -40,8 +41,13 @@ export interface Failure {
   readonly message: string;
 }
 
-/** Every way to fail, and the exit status that it has. */
+/** Every way to fail, and the exit status that it has. The message goes into reports too, so it holds no password. */
 export function failureOf(error: unknown): Failure {
+  const failure = classify(error);
+  return { ...failure, message: redact(failure.message) };
+}
+
+function classify(error: unknown): Failure {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UsageError) return { exitCode: EXIT_USAGE, code: 'USAGE', message };
   if (error instanceof CommandError) return { exitCode: error.exitCode, code: 'COMMAND', message };

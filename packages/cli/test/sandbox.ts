@@ -13,6 +13,7 @@ export interface Result {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
+  readonly bytes: Buffer;
   readonly stderr: string;
 }
 
@@ -69,6 +70,12 @@ export class Sandbox {
     return this.start(args, options).done;
   }
 
+  /** For what must work before the test can begin. */
+  async ok(args: readonly string[]): Promise<void> {
+    const { code, stderr } = await this.run(args);
+    if (code !== 0) throw new Error(`joblatch ${args.join(' ')}: status ${code}: ${stderr}`);
+  }
+
   /** Runs `joblatch COMMAND --json` and reads what it prints. */
   async ask<T>(...args: readonly string[]): Promise<T> {
     const { stdout, stderr, code } = await this.run([...args, '--json']);
@@ -103,12 +110,8 @@ async function finish(child: ChildProcess): Promise<Result> {
   child.stdout?.on('data', (chunk: Buffer) => out.push(chunk));
   child.stderr?.on('data', (chunk: Buffer) => err.push(chunk));
   const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-  return {
-    code,
-    signal,
-    stdout: Buffer.concat(out).toString('latin1'),
-    stderr: Buffer.concat(err).toString(),
-  };
+  const bytes = Buffer.concat(out);
+  return { code, signal, bytes, stdout: bytes.toString(), stderr: Buffer.concat(err).toString() };
 }
 
 /** Nothing of what the tests themselves were started with. */

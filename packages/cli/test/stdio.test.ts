@@ -9,9 +9,9 @@ const RUN = ['run', '-n', 'job', '--at-most-for', '1m'];
 describe('stdin and stdout belong to the command', () => {
   it('bytes go through as they are', async () => {
     const input = randomBytes(1 << 20);
-    const { code, stdout, stderr } = await box().run([...RUN, '--', 'cat'], { input });
+    const { code, bytes, stderr } = await box().run([...RUN, '--', 'cat'], { input });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(sha(Buffer.from(stdout, 'latin1'))).toBe(sha(input));
+    expect(sha(bytes)).toBe(sha(input));
   });
 
   it('a closed stdout ends the command as it would without joblatch', async () => {
