@@ -1,3 +1,4 @@
+export { letAssertLockedPass } from '../jobs/run-job.js';
 export type { CaseReport, ContractCase, Need } from './contract/case.js';
 export type { ContractClock, ContractLimits, ContractOptions } from './contract/options.js';
 export { multiProcessContract, providerContract } from './contract.js';
