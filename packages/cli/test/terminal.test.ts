@@ -11,7 +11,7 @@ function onTerminal(args: string): {
   shown(): string;
   done: Promise<number | null>;
 } {
-  const command = `"${process.execPath}" "${JOBLATCH}" ${args}`;
+  const command = `stty rows 24 cols 120; exec "${process.execPath}" "${JOBLATCH}" ${args}`;
   const child = spawn('script', ['-qefc', command, '/dev/null'], {
     cwd: box().folder,
     env: { ...process.env, JOBLATCH_STORE: box().store, TERM: 'xterm' },

@@ -37,10 +37,11 @@ export async function watch(name: string | undefined, flags: WatchFlags): Promis
 
 async function chooseView(flags: WatchFlags): Promise<View> {
   if (flags.json === true) return jsonLines();
-  if (!isatty(1)) return wordLines();
+  // A terminal that does not know its size can not be drawn on.
+  if (!isatty(1) || !process.stdout.rows) return wordLines();
   // Loaded only here: it touches the terminal as soon as it is imported.
   const { liveTable } = await import('../watch-table.js');
-  return liveTable();
+  return liveTable(process.stdout);
 }
 
 async function look(
