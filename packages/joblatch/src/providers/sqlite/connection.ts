@@ -26,6 +26,35 @@ export class Connection {
     return statement.all(...parameters).map((row) => JSON.parse(onlyColumn(row)) as T);
   }
 
+  /**
+   * As {@link rows}, for a statement that writes: in a transaction that has the write lock from its start, or
+   * fails having done nothing.
+   *
+   * libsql does not reset a prepared statement that failed, for instance because the file was busy. What that
+   * had begun to read stays open, and whatever this handle reads from then on is as old: a key that was given
+   * back long ago looks held. So the lock is asked for by `exec`, which leaves nothing open, and a failure
+   * later on ends with the transaction.
+   */
+  write<T>(sql: string, ...parameters: readonly SqliteValue[]): T[] {
+    this.exec('begin immediate');
+    try {
+      const rows = this.rows<T>(sql, ...parameters);
+      this.exec('commit');
+      return rows;
+    } catch (error) {
+      this.#rollBack();
+      throw error;
+    }
+  }
+
+  #rollBack(): void {
+    try {
+      this.exec('rollback');
+    } catch {
+      // Some errors (disk full, a broken file) have rolled back already, and then there is nothing to roll back.
+    }
+  }
+
   exec(sql: string): void {
     this.database.exec(sql);
   }

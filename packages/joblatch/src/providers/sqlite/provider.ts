@@ -23,16 +23,17 @@ const PAGE = 1_000;
  * Locks in a SQLite database: for the processes of one host that share a file, or for one process
  * (`':memory:'`). The table is made on first use; nothing is opened before.
  *
- * The clock is the host's, read by SQLite (one host, one clock). Set forward, leases end early; set back by an
- * hour, they last an hour longer, and tokens still grow. Not supported, because file locks or shared memory do
- * not reach that far: a file on a network file system, or shared between machines or between containers that
- * do not share a kernel. Do not delete or replace the file while a process has it open (those that have it and
- * those that come later would no longer see each other), nor open it with two different drivers in one process
- * (closing one drops the file locks of the other: a property of SQLite on POSIX systems).
+ * The clock is the host's, read by SQLite: one host, one clock. Set forward, leases end early; set back by an
+ * hour, they last an hour longer, and tokens still grow.
  *
- * A `path` is opened in WAL mode with `synchronous = full`: what was acquired and which slot was claimed
- * survives a power cut. A `database` keeps its own journal mode and `synchronous`; in WAL mode some builds
- * (better-sqlite3 up to its own setting) come with NORMAL, where the last commits before a power cut may be lost.
+ * Not supported: a file on a network file system, or shared between machines or between containers that do not
+ * share a kernel (file locks and shared memory do not reach that far); a file that one process opens with two
+ * different drivers (closing one drops the file locks of the other, a property of SQLite on POSIX systems).
+ * Whoever deletes or replaces the file forgets its locks; a `path` is then opened anew, a `database` can not be.
+ *
+ * A `path` is switched to WAL mode, with `synchronous = full`: what was acquired, and which slot was claimed,
+ * survives a power cut. A `database` keeps its journal mode and its `synchronous`; in WAL mode with NORMAL the
+ * last commits before a power cut may be lost, and with them a claimed slot.
  *
  * @throws LockOptionsError for options that can not be right; a driver that is missing is told on first use
  */
@@ -71,7 +72,7 @@ class SqliteProvider implements LockProvider {
     const asked = [request.key, request.slot ?? null, request.oncePerMs ?? null] as const;
     const refusal = this.#look(connection, asked);
     if (refusal) return refusal;
-    const [taken] = connection.rows<[token: number, now: number]>(
+    const [taken] = connection.write<[token: number, now: number]>(
       this.#sql.take,
       ...asked,
       request.owner,
@@ -109,7 +110,7 @@ class SqliteProvider implements LockProvider {
     const list = JSON.stringify(requests.map((r) => [r.key, r.owner, r.leaseMs, r.atLeastMs ?? 0]));
     const key = requests.length === 1 ? requests[0]?.key : undefined;
     const renewed = await this.#session.run('renew', key, options, (connection) =>
-      connection.rows<[key: string, owner: string]>(this.#sql.renewMany, list),
+      connection.write<[key: string, owner: string]>(this.#sql.renewMany, list),
     );
     // A key has one record, so one owner.
     const owners = new Map(renewed);
@@ -122,7 +123,7 @@ class SqliteProvider implements LockProvider {
       'release',
       key,
       options,
-      (connection) => connection.rows(this.#sql.release, key, owner, keepMs ?? 0, slot ?? null).length > 0,
+      (connection) => connection.write(this.#sql.release, key, owner, keepMs ?? 0, slot ?? null).length > 0,
     );
   }
 
@@ -151,14 +152,14 @@ class SqliteProvider implements LockProvider {
       'forceRelease',
       key,
       options,
-      (connection) => connection.rows(this.#sql.forceRelease, key).length > 0,
+      (connection) => connection.write(this.#sql.forceRelease, key).length > 0,
     );
   }
 
   async purge(request: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
     for (let gone = 0; ; await this.#session.turn()) {
       const page = await this.#session.run('purge', undefined, options, (connection) =>
-        connection.rows(this.#sql.purge, request.idleMs, PAGE),
+        connection.write(this.#sql.purge, request.idleMs, PAGE),
       );
       gone += page.length;
       if (page.length < PAGE) return gone;

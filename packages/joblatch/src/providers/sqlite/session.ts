@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
 import { BusyQueue } from './busy.js';
@@ -12,6 +13,8 @@ export class Session {
   readonly #settings: Settings;
   readonly #queue: BusyQueue;
   #opening: Promise<Connection> | undefined;
+  /** What the opening led to, and the file that was at our path then. */
+  #opened: { readonly connection: Connection; readonly identity: string | undefined } | undefined;
   #closed = false;
 
   constructor(settings: Settings) {
@@ -30,6 +33,7 @@ export class Session {
     const signal = options?.signal;
     let connection: Connection | undefined;
     try {
+      this.#leaveOldFile();
       const usable = await abandonable(this.#connect(), signal);
       connection = usable;
       if (this.#closed) throw closed();
@@ -100,6 +104,7 @@ export class Session {
         if (source.kind === 'path') connection.tuneFile();
         ensureTable(connection, table);
       }, undefined);
+      this.#opened = { connection, identity: source.kind === 'path' ? identityOf(source.path) : undefined };
       return connection;
     } catch (error) {
       this.#letGo(connection);
@@ -107,10 +112,28 @@ export class Session {
     }
   }
 
+  /**
+   * A file that was deleted or replaced lives on for those who have it open, and they would no longer see
+   * those who come later: both could hold a key. So the path is looked at before each call.
+   */
+  #leaveOldFile(): void {
+    const { source } = this.#settings;
+    const opened = this.#opened;
+    if (opened?.identity === undefined || source.kind !== 'path') return;
+    if (identityOf(source.path) !== opened.identity) this.#letGo(opened.connection);
+  }
+
   #letGo(connection: Connection): void {
     this.#opening = undefined;
+    this.#opened = undefined;
     if (this.#settings.source.kind === 'path') connection.close();
   }
+}
+
+/** Tells a file from another of the same path; undefined where there is none, as for a database in memory. */
+function identityOf(path: string): string | undefined {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found && `${found.dev}:${found.ino}`;
 }
 
 function closed(): Error {
