@@ -5,7 +5,9 @@ import type { CountAnswer, CountArgs } from './messages.js';
 
 /** Reading, sleeping and writing overlap for certain when two do it at a time. */
 const WORK_MS = 2;
-const RETRY_MS = 6;
+/** Who is refused asks again soon, then less and less often: polling must not starve the holder of the machine. */
+const FIRST_RETRY_MS = 5;
+const LONGEST_RETRY_MS = 50;
 /** Much longer than all the others together need. */
 const PATIENCE_MS = 120_000;
 
@@ -23,11 +25,13 @@ export async function countRounds(
     }
     const owner = createOwnerId(nodeRuntime);
     const giveUpAt = nodeRuntime.monotonic() + PATIENCE_MS;
+    let retryMs = FIRST_RETRY_MS;
     let result = await provider.acquire({ ...lock, owner });
     while (!result.ok) {
       if (nodeRuntime.monotonic() > giveUpAt) throw new Error(`Had no turn within ${PATIENCE_MS} ms.`);
       refusals += 1;
-      await sleep(nodeRuntime.random() * RETRY_MS);
+      await sleep(nodeRuntime.random() * retryMs);
+      retryMs = Math.min(retryMs * 1.5, LONGEST_RETRY_MS);
       result = await provider.acquire({ ...lock, owner });
     }
     const lastToken = await increment(file, result.token);
