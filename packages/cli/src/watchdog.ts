@@ -9,7 +9,7 @@ import type { Notice } from './output.js';
  * it works on every POSIX system, and unlike the parent-death signal of Linux it reaches grandchildren too.
  */
 const SCRIPT = `
-read -r target || exit 0
+read -r target && [ "$target" != ended ] || exit 0
 read -r ended && exit 0
 kill -s TERM -- "$target"
 kill -s CONT -- "$target"
@@ -36,9 +36,9 @@ export function startWatchdog(graceMs: number, notice: Notice): Watchdog {
     detached: true,
     // No output: holding the command's stdout open would keep its reader waiting.
     stdio: ['pipe', 'ignore', 'ignore'],
-    // Not in the folder of the command, which then could not be unmounted; nor with its environment.
+    // Not in the folder of the command, which then could not be unmounted; nor with its secrets.
     cwd: '/',
-    env: { PATH: '/usr/bin:/bin' },
+    env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
   });
   shell.on('error', () => notice('no /bin/sh here: if joblatch is killed, the command will run on'));
   const pipe = shell.stdin;

@@ -21,6 +21,13 @@ describe.skipIf(process.platform === 'win32')('when joblatch is killed with SIGK
     await until(() => !isAlive(child) && !isAlive(grandchild), 'both have ended');
   });
 
+  it('together with its whole process group, too', async () => {
+    const running = box().start([...RUN, '--at-most-for', '1m', ...FAMILY], { detached: true });
+    const [child, grandchild] = await family();
+    process.kill(-running.pid, 'SIGKILL');
+    await until(() => !isAlive(child) && !isAlive(grandchild), 'both have ended');
+  });
+
   it('a command that ignores SIGTERM gets SIGKILL after the grace', async () => {
     const deaf = [
       '--',

@@ -33,6 +33,15 @@ describe('when the lock is lost, the command and what it started are ended, and 
     await expectLost(running, pids, 'renewal');
   });
 
+  it('released by force, and the command ends before anybody notices', async () => {
+    const short = ['--', 'sh', '-c', 'echo $$ $$ > family; while [ ! -e done ]; do sleep 0.05; done'];
+    const { running, pids } = await start(['--at-most-for', '5m', ...short]);
+    await box().ok(['release', 'job', '--force']);
+    await box().ok(['run', '-n', 'other', '--at-most-for', '1m', '--', 'touch', 'done']);
+    await expectLost(running, pids, 'release');
+    expect(await box().json('report')).toMatchObject({ commandExitCode: 0 });
+  });
+
   it('the command outlives --at-most-for', async () => {
     const { running, pids } = await start(['--at-most-for', '1s', ...FAMILY]);
     await expectLost(running, pids, 'deadline');

@@ -29,6 +29,8 @@ export interface StartOptions {
   readonly input?: string | Buffer;
   readonly stdio?: StdioOptions;
   readonly cwd?: string;
+  /** In a process group of its own. */
+  readonly detached?: boolean;
 }
 
 /** A folder, a store and an environment of its own for every test; what still runs afterwards is killed. */
@@ -59,6 +61,7 @@ export class Sandbox {
       cwd: options.cwd ?? this.folder,
       env: { ...cleanEnvironment(), HOME: this.folder, JOBLATCH_STORE: this.store, ...options.env },
       stdio: options.stdio ?? 'pipe',
+      detached: options.detached ?? false,
     });
     this.#running.add(child);
     child.stdin?.on('error', () => {});

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type Running, sandboxes, until } from './sandbox.ts';
@@ -164,8 +163,7 @@ describe('watch', () => {
     await until(() => watcher.lines.length > 0, 'a line');
     watcher.child.stdout?.destroy();
     await box().run(['run', '-n', 'next', '--at-most-for', '1m', '--', 'true']);
-    await once(watcher.child, 'exit');
-    expect(watcher.child.exitCode).toBe(0);
+    expect((await watcher.done).code).toBe(0);
   });
 
   it('69 when the store was never there', async () => {

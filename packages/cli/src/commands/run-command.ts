@@ -1,8 +1,7 @@
-import { isLockError, type JobContext } from 'joblatch';
+import type { JobContext } from 'joblatch';
 import { type Child, type ChildExit, startChild } from '../child.js';
 import { exitCodeOfSignal } from '../exit-codes.js';
-import { formatDuration } from '../format.js';
-import { complain, type Notice } from '../output.js';
+import type { Notice } from '../output.js';
 import type { SignalRelay } from '../signals.js';
 import { withoutPasswords } from '../store-url.js';
 import type { RunRequest } from './run-request.js';
@@ -38,7 +37,7 @@ export async function runCommand(
       if (!context.lock.held) void child.stop();
     },
   });
-  const exit = await untilExit(child, context, request);
+  const exit = await untilExit(child, context);
   return {
     exitCode: exit.signal === null ? (exit.code as number) : exitCodeOfSignal(exit.signal),
     signal: exit.signal ?? undefined,
@@ -48,16 +47,8 @@ export async function runCommand(
   };
 }
 
-async function untilExit(child: Child, context: JobContext, request: RunRequest): Promise<ChildExit> {
-  const { signal } = context;
-  const onLost = (): void => {
-    const how = isLockError(signal.reason, 'LOST') ? ` (${signal.reason.detectedBy})` : '';
-    const grace = formatDuration(request.graceMs);
-    complain(
-      `lost the lock ${JSON.stringify(context.name)}${how}: sent SIGTERM to the command, SIGKILL follows in ${grace}`,
-    );
-    void child.stop();
-  };
+async function untilExit(child: Child, { signal }: JobContext): Promise<ChildExit> {
+  const onLost = (): void => void child.stop();
   if (signal.aborted) onLost();
   else signal.addEventListener('abort', onLost, { once: true });
   try {

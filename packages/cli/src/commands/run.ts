@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLocks, type Job, type Locks, type Outcome } from 'joblatch';
+import { createLocks, type Job, type Locks, type LossDetection, type Outcome } from 'joblatch';
 import { failureOf, InterruptedError } from '../errors.js';
 import { EXIT_LOST } from '../exit-codes.js';
 import { formatDuration } from '../format.js';
@@ -46,12 +46,20 @@ async function runOnce(
   checkCommand(request.command[0] as string);
   const locks = createLocks({ provider: await openStore(flags, notice) });
   locks.on('error', ({ error }) => complain(failureOf(error).message));
+  locks.on('lost', ({ key, detectedBy }) => complain(lossOf(key, detectedBy, request.graceMs)));
   try {
     return await runJob(locks, request, relay, notice);
   } finally {
     // What could not be given back ends by itself; that is no reason to lose the command's status.
     await locks.close({ grace: 0 }).catch((error: unknown) => complain(failureOf(error).message));
   }
+}
+
+function lossOf(name: string, detectedBy: LossDetection, graceMs: number): string {
+  const what = `lost the lock ${JSON.stringify(name)} (${detectedBy})`;
+  return detectedBy === 'release'
+    ? `${what}: the command has ended, but another one may have run at the same time`
+    : `${what}: the command gets SIGTERM, and SIGKILL after ${formatDuration(graceMs)}`;
 }
 
 /** Thrown inside the job so that the library sees a failed run: the slot of an at-least-once job stays open. */
