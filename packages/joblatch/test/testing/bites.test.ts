@@ -1,28 +1,51 @@
 import { AssertionError } from 'node:assert';
-import { manualRuntime, providerContract } from 'joblatch/testing';
+import { type ContractOptions, manualRuntime, providerContract } from 'joblatch/testing';
 import { describe, expect, test } from 'vitest';
+import { BROKEN_CLIENTS, interruptible, obstructible } from './fixtures/broken-clients.js';
 import { BROKEN } from './fixtures/broken-rules.js';
 import { type ModelStore, modelProvider, type Rules } from './fixtures/model-provider.js';
 import { runCases } from './fixtures/run-cases.js';
 
-function contractOf(rules?: Partial<Rules>) {
+function following(rules?: Partial<Rules>): ContractOptions {
   const store: ModelStore = new Map();
   const runtime = manualRuntime();
-  return providerContract({
+  return {
     open: () => modelProvider(store, runtime, rules),
     clock: runtime,
     deleteRecord: (key) => void store.delete(key),
-  });
+  };
 }
 
-describe('the model follows the rules', () => {
-  runCases(contractOf());
+async function run(options: ContractOptions, name: string): Promise<unknown> {
+  const found = providerContract(options).find((c) => c.name === name);
+  if (found === undefined) throw new Error(`There is no case "${name}".`);
+  return found.run();
+}
+
+describe('a model that follows the rules keeps the contract', () => {
+  runCases(providerContract(following()));
 });
 
-describe('the contract finds a provider that', () => {
+describe('a model without slots keeps the contract', () => {
+  const abilities = { multiProcess: false, serverClock: false, fencing: true, slots: false, inspect: true };
+  runCases(providerContract(following({ abilities })));
+});
+
+describe('a model that others get in the way of, or that is away, keeps the contract', () => {
+  for (const options of [obstructible(), interruptible()]) {
+    const need = options.obstruct === undefined ? 'interrupt' : 'obstruct';
+    runCases(providerContract(options).filter(({ needs }) => needs.includes(need)));
+  }
+});
+
+describe('the contract finds a store that', () => {
   test.each(BROKEN)('$fault', async ({ rules, foundBy }) => {
-    const found = contractOf(rules).find(({ name }) => name === foundBy);
-    expect(found, `There is no case ${foundBy}`).toBeDefined();
-    await expect(found?.run()).rejects.toThrow(AssertionError);
+    await expect(run(following(rules), foundBy)).rejects.toThrow(AssertionError);
+  });
+});
+
+describe('the contract finds a client that', () => {
+  test.each(BROKEN_CLIENTS)('$fault', async ({ options, foundBy, throws = AssertionError }) => {
+    await expect(run(options(), foundBy)).rejects.toThrow(throws);
   });
 });
