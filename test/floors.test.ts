@@ -17,7 +17,7 @@ describe('The floors', () => {
     ['providers/redis/provider.ts', "import { store } from '../memory/store.js';", 'know each other'],
     ['providers/redis/provider.ts', "import { Pool } from 'pg';", 'no dependency'],
     ['testing/contract.ts', "import { x } from '../../test/x.js';", 'no floor'],
-    ['stuff/a.ts', '', 'has no floor'],
+    ['stuff/a.ts', '', 'it has no floor'],
   ])('refuse in %s: %s', (file, code, words) => {
     expect(floorFaults(file, code)).toEqual([expect.stringContaining(words)]);
   });
