@@ -3,8 +3,11 @@ import { type ContractOptions, manualRuntime, providerContract } from 'joblatch/
 import { describe, expect, test } from 'vitest';
 import { BROKEN_CLIENTS, interruptible, obstructible } from './fixtures/broken-clients.js';
 import { BROKEN } from './fixtures/broken-rules.js';
-import { type ModelStore, modelProvider, type Rules } from './fixtures/model-provider.js';
+import { type ModelRecord, type ModelStore, modelProvider, type Rules } from './fixtures/model-provider.js';
 import { runCases } from './fixtures/run-cases.js';
+
+/** What a version without tokens and slots left yesterday. */
+const OLD_RECORD = { owner: 'old', acquiredAt: -86_400_000, until: -86_000_000, given: false } as ModelRecord;
 
 function following(rules?: Partial<Rules>): ContractOptions {
   const store: ModelStore = new Map();
@@ -13,6 +16,7 @@ function following(rules?: Partial<Rules>): ContractOptions {
     open: () => modelProvider(store, runtime, rules),
     clock: runtime,
     deleteRecord: (key) => void store.delete(key),
+    writeOldRecord: (key) => void store.set(key, OLD_RECORD),
   };
 }
 
