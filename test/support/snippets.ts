@@ -24,7 +24,7 @@ export function snippetsOf(file: string): Snippet[] {
     to: match.index + match[0].length,
   }));
   return blocks.flatMap(({ language, code, from, to }, i) => {
-    if (language === 'text') return [];
+    if (language === 'text' || language === 'sql') return [];
     const next = blocks[i + 1];
     const follows = next?.language === 'text' && page.slice(to, next.from).trim() === '';
     const line = page.slice(0, from).split('\n').length;
