@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isErrno, type Notice } from './output.js';
 import { startError } from './resolve-command.js';
-import { startWatchdog, type Watchdog } from './watchdog.js';
+import { canPassShell, hasShell, openGate, startWatchdog, throughGate, type Watchdog } from './watchdog.js';
 
 /** How often to look whether a process group has gone: nothing tells us that. */
 const LOOK_AGAIN_MS = 25;
@@ -34,26 +34,29 @@ export interface Child {
 
 /** @throws CommandError if the system can not start it */
 export async function startChild(options: ChildOptions): Promise<Child> {
-  const [file, ...args] = options.command as [string, ...string[]];
-  const posix = process.platform !== 'win32';
-  const watchdog = posix ? startWatchdog(options.graceMs, options.notice) : undefined;
-  const ownGroup = posix && !options.foreground;
+  const { command, env, graceMs, foreground, notice } = options;
+  const watchdog = hasShell() ? startWatchdog(graceMs) : undefined;
+  if (watchdog === undefined) notice('no /bin/sh here: if joblatch is killed, the command will run on');
+  const gated = watchdog !== undefined && canPassShell(env);
+  const ownGroup = process.platform !== 'win32' && !foreground;
+  const [file, ...args] = gated ? throughGate(command) : (command as [string, ...string[]]);
   const child = spawn(file, args, {
-    stdio: 'inherit',
-    env: options.env,
+    stdio: ['inherit', 'inherit', 'inherit', ...(gated ? (['pipe'] as const) : [])],
+    env,
     // A new session and process group, so that grandchildren can be reached, and joblatch's own neighbours in
     // a pipeline are not.
     detached: ownGroup,
     windowsHide: true,
   });
   if (child.pid !== undefined) watchdog?.guard(ownGroup ? -child.pid : child.pid);
+  if (gated) openGate(child);
   try {
     await once(child, 'spawn');
   } catch (error) {
     watchdog?.dismiss();
     throw startError(file, error as NodeJS.ErrnoException);
   }
-  return handle(child, ownGroup, watchdog, options.graceMs);
+  return handle(child, ownGroup, watchdog, graceMs);
 }
 
 function handle(

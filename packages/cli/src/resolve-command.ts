@@ -1,6 +1,6 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { CommandError } from './errors.js';
+import { CommandError, UsageError } from './errors.js';
 import { EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND } from './exit-codes.js';
 
 /**
@@ -8,6 +8,12 @@ import { EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND } from './exit-codes.js';
  * must not use up the slot, or the time, in which another host could have run it.
  */
 export function checkCommand(command: string, env: NodeJS.ProcessEnv = process.env): void {
+  // Some shells would take it as an option of their `exec`, and whoever writes it has most likely misplaced one.
+  if (command.startsWith('-')) {
+    throw new UsageError(
+      `The command ${JSON.stringify(command)} looks like an option. Accepted: ./${command}.`,
+    );
+  }
   // Windows adds extensions and has no executable bit; there the start itself finds out.
   if (process.platform === 'win32') return;
   const candidates = command.includes('/')

@@ -1,5 +1,8 @@
-import { spawn } from 'node:child_process';
-import type { Notice } from './output.js';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import type { Writable } from 'node:stream';
+
+const SHELL = '/bin/sh';
 
 /**
  * A second process that sees to it that the command does not run on when joblatch is killed with SIGKILL.
@@ -25,13 +28,14 @@ export interface Watchdog {
   dismiss(): void;
 }
 
-/**
- * Started before the command, so that telling it the id is the one step between the command's start and its
- * being guarded: well under a millisecond.
- */
-export function startWatchdog(graceMs: number, notice: Notice): Watchdog {
+/** Windows has none, nor have some containers with nothing but Node in them. */
+export function hasShell(): boolean {
+  return process.platform !== 'win32' && existsSync(SHELL);
+}
+
+export function startWatchdog(graceMs: number): Watchdog {
   const seconds = String(Math.ceil(graceMs / 1_000));
-  const shell = spawn('/bin/sh', ['-c', SCRIPT, 'joblatch-watchdog', seconds], {
+  const shell = spawn(SHELL, ['-c', SCRIPT, 'joblatch-watchdog', seconds], {
     // A session of its own, so that whatever ends joblatch's process group does not end the watchdog first.
     detached: true,
     // No output: holding the command's stdout open would keep its reader waiting.
@@ -40,7 +44,7 @@ export function startWatchdog(graceMs: number, notice: Notice): Watchdog {
     cwd: '/',
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
   });
-  shell.on('error', () => notice('no /bin/sh here: if joblatch is killed, the command will run on'));
+  shell.on('error', () => {}); // As if it had been killed: the command is not worse off than without it.
   const pipe = shell.stdin;
   pipe.on('error', () => {}); // It has gone before us; there is nothing left to tell it.
   shell.unref();
@@ -48,4 +52,31 @@ export function startWatchdog(graceMs: number, notice: Notice): Watchdog {
     guard: (target) => void pipe.write(`${target}\n`),
     dismiss: () => void pipe.end('ended\n'),
   };
+}
+
+/**
+ * Holds the command back until the watchdog knows it. Joblatch may be killed between the command's start and
+ * the word to the watchdog, and on a busy machine that moment can be long; then the gate meets the end of its
+ * pipe, and nothing is started.
+ */
+const GATE = 'read -r go <&3 || exit 75; exec 3<&-; exec "$@"';
+
+/** The command, held back by a gate that then becomes it. */
+export function throughGate(command: readonly string[]): [string, ...string[]] {
+  return [SHELL, '-c', GATE, 'joblatch-gate', ...command];
+}
+
+/** To be called when the watchdog has been told of the process. */
+export function openGate(child: ChildProcess): void {
+  const pipe = child.stdio[3] as Writable | null | undefined;
+  pipe?.on('error', () => {}); // Ended before it could start.
+  pipe?.end('go\n');
+}
+
+/**
+ * Whether a shell hands this environment on as it is. Some drop variables whose names they could not use
+ * themselves, such as `spring.datasource.url`; such a command starts without a gate.
+ */
+export function canPassShell(env: NodeJS.ProcessEnv): boolean {
+  return Object.keys(env).every((name) => /^[a-z_][a-z0-9_]*$/i.test(name));
 }

@@ -109,6 +109,7 @@ describe('bad usage is 64, and says what was given and what is accepted', () => 
     [[...RUN, '--report', 'fd:77', '--', 'true'], 'no such descriptor is open for writing'],
     [[...RUN, '--report', 'fd:0', '--', 'true'], 'fd:0'],
     [[...RUN, '--report', 'fd:x', '--', 'true'], 'fd:x'],
+    [[...RUN, '--', '--wait', '1s', 'true'], '"--wait" looks like an option'],
     [['release', 'x'], 'needs --force'],
     [['purge'], '--older-than is missing'],
     [['purge', '--older-than', '30'], 'without a unit'],

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { isAlive, sandboxes, until } from './sandbox.ts';
@@ -19,6 +20,19 @@ describe.skipIf(process.platform === 'win32')('when joblatch is killed with SIGK
     running.child.kill('SIGKILL');
     expect((await running.done).signal).toBe('SIGKILL');
     await until(() => !isAlive(child) && !isAlive(grandchild), 'both have ended');
+  });
+
+  it('at any moment around the start of the command', async () => {
+    const marker = `30${Math.floor(Math.random() * 1e6)}.5`;
+    const kills = Array.from({ length: 40 }, async (_, i) => {
+      const running = box().start(['run', '-n', `job ${i}`, '--at-most-for', '1m', '--', 'sleep', marker]);
+      // joblatch takes between 100 and 1000 ms to start the command, the more of them there are at once.
+      await sleep(100 + Math.random() * 900);
+      running.child.kill('SIGKILL');
+      await running.done;
+    });
+    await Promise.all(kills);
+    await until(() => !everyProcess().includes(marker), 'none of the commands runs on');
   });
 
   it('together with its whole process group, too', async () => {
@@ -112,3 +126,7 @@ describe.skipIf(process.platform === 'win32')('when joblatch is killed with SIGK
     expect(stdout).not.toContain(`joblatch-watchdog ${marker}`);
   });
 });
+
+function everyProcess(): string {
+  return execFileSync('ps', ['-A', '-o', 'args='], { encoding: 'utf8' });
+}
