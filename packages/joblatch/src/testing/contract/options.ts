@@ -31,12 +31,17 @@ export interface ContractOptions {
   readonly interrupt?: (() => Promise<() => Promise<void> | void>) | undefined;
   /**
    * A module that exports `open()`, imported by the worker processes of the multi-process cases: a `file:`
-   * URL. What `open` must know (a path, a connection string) goes into the URL's query or into `env`.
+   * URL of plain JavaScript, or of what the running Node imports without flags. What `open` must know (a path,
+   * a connection string) goes into `env` or into the URL's query, which some test runners cut off for
+   * themselves.
    */
   readonly moduleUrl?: string | URL | undefined;
   /** Added to the environment of the worker processes. */
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** Starts every key of this run, so that runs over one store do not meet. Default: a random one. */
+  /**
+   * Starts every key of this run, so that runs over one store do not meet; never the same twice, since stores
+   * remember slots and tokens. Default: a random one.
+   */
   readonly prefix?: string | undefined;
   readonly limits?: ContractLimits | undefined;
   /** For real waiting and for chance. Default: Node's. Not the clock of the store: that is `clock`. */
