@@ -28,7 +28,10 @@ export interface LockProvider {
 
   /**
    * One atomic attempt to take a key. Never waits for the holder, nor behind a row lock, an uncommitted
-   * insert or a long transaction of anybody else: what can not be decided at once is refused as held.
+   * insert or a long transaction of anybody else: what can not be decided at once is refused as held. (A store
+   * whose only lock is that of the whole file, as SQLite's, waits for it, as long as the signal lets it.)
+   *
+   * The owner of a live grant who asks again is refused like everybody else.
    *
    * The attempt is refused with `reason: 'slot'` when the requested slot is taken, stale or too far ahead
    * (see {@link AcquireRequest.slot}), else with `reason: 'held'` when a live grant or a kept record exists.
@@ -60,7 +63,7 @@ export interface LockProvider {
    */
   release(request: ReleaseRequest, options?: CallOptions): Promise<boolean>;
 
-  /** Reads records as they are; for people and tools, never for decisions. Sorted by key. */
+  /** Reads records as they are; for people and tools, never for decisions. Sorted by the bytes of the key. */
   inspect(request: InspectRequest, options?: CallOptions): Promise<readonly LockRecord[]>;
 
   /**
@@ -72,10 +75,11 @@ export interface LockProvider {
   forceRelease(key: string, options?: CallOptions): Promise<boolean>;
 
   /**
-   * Forgets records that have been free for longer than `idleMs` by the store's clock, and says how many.
+   * Forgets records that have been free for longer than `idleMs` by the store's clock, and says how many (those
+   * that a store forgets by itself, it may not count).
    *
-   * A record whose slot could still be asked for (one of the last {@link SLOT_MEMORY_MS}) is kept. Tokens
-   * grow all the same afterwards, since they start from the store's clock.
+   * A record whose slot could still be asked for (one of the last {@link SLOT_MEMORY_MS}) is kept, and so is
+   * one whose token lies ahead of the store's clock. So tokens grow all the same afterwards.
    */
   purge(request: { readonly idleMs: number }, options?: CallOptions): Promise<number>;
 
@@ -118,7 +122,7 @@ export interface AcquireRequest {
   readonly slot?: number | undefined;
   /**
    * Like `slot`, with the slot computed by the store: floor(store's now in ms ÷ oncePerMs) × oncePerMs.
-   * From 1 s to 31 days.
+   * From 1 s to 31 days. The caller sees to it that not both are given.
    */
   readonly oncePerMs?: number | undefined;
   /**
@@ -153,6 +157,7 @@ export interface Refused {
 export interface RenewRequest {
   readonly key: string;
   readonly owner: string;
+  /** For wrappers that know a grant by it, such as a quorum. The owner is the proof, here too. */
   readonly token: number;
   readonly leaseMs: number;
   /** The end is never earlier than this long after the acquisition. */
@@ -179,7 +184,7 @@ export interface InspectRequest {
 
 export interface LockRecord {
   readonly key: string;
-  /** `'held'`: live grant; `'kept'`: given back, but refused until its end (at least); `'free'`: can be taken. */
+  /** `'held'`: live grant, shown with its token (and slot) where the store has these; `'kept'`: given back, but refused until its end (at least); `'free'`: can be taken. A free key may as well have no record. */
   readonly state: 'held' | 'kept' | 'free';
   /** Who has it, or had it last, where the store remembers. */
   readonly owner?: string | undefined;

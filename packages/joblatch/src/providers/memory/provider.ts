@@ -31,7 +31,7 @@ export interface MemoryProviderOptions {
  * @throws LockOptionsError in production
  */
 export function memoryProvider(options: MemoryProviderOptions = {}): LockProvider {
-  if (process.env['NODE_ENV'] === 'production' && options.allowInProduction !== true) {
+  if (process.env.NODE_ENV === 'production' && options.allowInProduction !== true) {
     throw new LockOptionsError(
       'memoryProvider() excludes nobody but this process, and NODE_ENV is "production". ' +
         'Use a store that the instances share, or say memoryProvider({ allowInProduction: true }) if one process is all there is.',
@@ -68,7 +68,8 @@ class MemoryProvider implements LockProvider {
     const last = this.#records.get(key);
     const leftMs = last !== undefined && last.until > now ? Math.ceil(last.until - now) : undefined;
     const slot = request.oncePerMs === undefined ? request.slot : floorTo(wall, request.oncePerMs);
-    if (slot !== undefined && !isSlotFree(slot, last?.slot, wall)) return { ok: false, reason: 'slot', leftMs };
+    if (slot !== undefined && !isSlotFree(slot, last?.slot, wall))
+      return { ok: false, reason: 'slot', leftMs };
     if (leftMs !== undefined) return { ok: false, reason: 'held', leftMs };
 
     const token = Math.max((last?.token ?? 0) + 1, Math.floor(wall * 1000), minToken);
@@ -95,10 +96,7 @@ class MemoryProvider implements LockProvider {
     });
   }
 
-  async release(
-    request: Parameters<LockProvider['release']>[0],
-    options?: CallOptions,
-  ): Promise<boolean> {
+  async release(request: Parameters<LockProvider['release']>[0], options?: CallOptions): Promise<boolean> {
     refuseAborted('release', options);
     const { key, owner, keepMs = 0, slot } = request;
     const now = this.#runtime.monotonic();
@@ -133,10 +131,12 @@ class MemoryProvider implements LockProvider {
   async purge({ idleMs }: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
     refuseAborted('purge', options);
     const idleSince = this.#runtime.monotonic() - idleMs;
-    const forgettable = this.#runtime.wall() - SLOT_MEMORY_MS;
+    const wall = this.#runtime.wall();
+    const forgettable = wall - SLOT_MEMORY_MS;
     const before = this.#records.size;
-    for (const [key, { until, slot }] of this.#records) {
-      if (until < idleSince && (slot === undefined || slot <= forgettable)) this.#records.delete(key);
+    for (const [key, { until, slot, token }] of this.#records) {
+      const isNeeded = (slot !== undefined && slot > forgettable) || token > wall * 1000;
+      if (until < idleSince && !isNeeded) this.#records.delete(key);
     }
     return before - this.#records.size;
   }
@@ -167,7 +167,15 @@ function describe(key: string, record: MemoryRecord | undefined, now: number): L
   if (record === undefined) return undefined;
   const { owner, token, slot, acquiredAt, until } = record;
   const state = until <= now ? 'free' : record.state === 'granted' ? 'held' : 'kept';
-  return { key, state, owner, token, slot, leftMs: Math.max(0, until - now), acquiredAgoMs: now - acquiredAt };
+  return {
+    key,
+    state,
+    owner,
+    token,
+    slot,
+    leftMs: Math.max(0, until - now),
+    acquiredAgoMs: now - acquiredAt,
+  };
 }
 
 function refuseAborted(operation: StoreOperation, options: CallOptions | undefined): void {

@@ -72,6 +72,15 @@ export const tokens: readonly CaseDefinition[] = [
     await takeGreater(s, key, first);
   }),
 
+  define('a raised token survives a purge', ['fencing'], async (s) => {
+    const key = s.key();
+    const first = await s.take(key, { minToken: (await s.take(s.key('other'))).token + HOUR_US });
+    await s.released(first);
+    await s.pass(s.leaseMs);
+    await s.answer('purge', s.client.purge({ idleMs: s.leaseMs / 2 }));
+    await takeGreater(s, key, first);
+  }),
+
   define(
     'a token is at least the least that was asked for, and later ones grow from there',
     ['fencing'],
