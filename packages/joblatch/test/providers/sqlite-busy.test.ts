@@ -1,3 +1,4 @@
+import type { LockProvider } from 'joblatch';
 import { sqliteProvider } from 'joblatch/sqlite';
 import { expect, test } from 'vitest';
 import { openSqlite } from '../support/open-sqlite.js';
@@ -89,6 +90,45 @@ describePerDriver('a file in which somebody else writes', (driver) => {
     await second.released;
     expect(await provider.inspect({ key: 'other' })).toEqual([]);
     database.close();
+  });
+
+  test('who gave up reads the present afterwards, not what was there then', async () => {
+    const path = freshFile(folder);
+    const handles = [driver.open(path), driver.open(path)] as const;
+    handles[0].exec('pragma journal_mode = wal');
+    const [one, two] = handles.map((database) => sqliteProvider({ database, busyTimeoutMs: 50 })) as [
+      LockProvider,
+      LockProvider,
+    ];
+    await Promise.all([one.abilities(), two.abilities()]);
+    await two.acquire({ key: 'k', owner, leaseMs: MINUTE });
+    const other = await holdWriteLock(driver.name, path, 300);
+    await expect(one.acquire({ key: 'free', owner, leaseMs: MINUTE })).rejects.toThrow('locked');
+    await other.released;
+    expect(await one.acquire({ key: 'k', owner: 'b', leaseMs: MINUTE })).toMatchObject({ reason: 'held' });
+    expect(await two.release({ key: 'k', owner })).toBe(true);
+    expect(await one.acquire({ key: 'k', owner: 'b', leaseMs: MINUTE })).toMatchObject({ ok: true });
+    for (const handle of handles) handle.close();
+  });
+
+  test('outside WAL mode who could not even read gives up, and then keeps nobody from writing', async () => {
+    const path = freshFile(folder);
+    const handles = [driver.open(path), driver.open(path)] as const;
+    const [one, two] = handles.map((database) => sqliteProvider({ database, busyTimeoutMs: 50 })) as [
+      LockProvider,
+      LockProvider,
+    ];
+    await Promise.all([one.abilities(), two.abilities()]);
+    const other = await holdWriteLock(driver.name, path, 500, 'exclusive');
+    await expect(one.inspect({})).rejects.toThrow('locked');
+    await expect(one.acquire({ key: 'k', owner, leaseMs: MINUTE })).rejects.toThrow('locked');
+    await other.released;
+    expect(await one.forceRelease('k')).toBe(false);
+    expect(await two.acquire({ key: 'k', owner, leaseMs: MINUTE })).toMatchObject({ ok: true });
+    expect(await one.inspect({})).toMatchObject([{ key: 'k', state: 'held' }]);
+    expect(await two.release({ key: 'k', owner })).toBe(true);
+    expect(await one.inspect({})).toMatchObject([{ key: 'k', state: 'free' }]);
+    for (const handle of handles) handle.close();
   });
 
   test('close() lets those go who wait', async () => {

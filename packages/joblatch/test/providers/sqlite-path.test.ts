@@ -1,13 +1,13 @@
 import { execFile, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { LockProvider } from 'joblatch';
-import { type SqliteDriver, type SqliteProviderOptions, sqliteProvider } from 'joblatch/sqlite';
+import { type SqliteProviderOptions, sqliteProvider } from 'joblatch/sqlite';
 import { describe, expect, test } from 'vitest';
-import { openSqlite } from '../support/open-sqlite.js';
+import { openSqlite, opensByPath } from '../support/open-sqlite.js';
 import { describePerDriver, freshFile, scratchFolder, sqliteDrivers } from '../support/sqlite-drivers.ts';
 import { packageFolder } from '../support/sqlite-handles.js';
 
@@ -43,12 +43,25 @@ describe('options that can not be right are refused at once', () => {
   }
 });
 
-/** Those that can be found by their own name, as an application would have them. */
-const installed = (name: string): name is SqliteDriver => name === 'node:sqlite' || name === 'libsql';
+const FIRST_TAKER = fileURLToPath(new URL('../support/first-taker.js', import.meta.url));
+/** Long enough for a process to start. */
+const START_MS = 1_000;
+
+/** One process for each of the drivers, with ten takers each; all begin at the same instant. */
+async function firstTakers(drivers: readonly string[], path: string): Promise<string[]> {
+  const start = String(Date.now() + START_MS);
+  const all = await Promise.all(
+    drivers.map(async (driver) => {
+      const [results] = await once(fork(FIRST_TAKER, [driver, path, start, '10']), 'message');
+      return results as string[];
+    }),
+  );
+  return all.flat();
+}
 
 describePerDriver('a file by its path', (driver) => {
   const open = (path: string): LockProvider =>
-    installed(driver.name) ? sqliteProvider({ path, driver: driver.name }) : openSqlite(driver.name, path);
+    opensByPath(driver.name) ? sqliteProvider({ path, driver: driver.name }) : openSqlite(driver.name, path);
 
   test('50 first takers, over five providers, of a file that is not there yet: one wins, no error', async () => {
     const path = freshFile(folder);
@@ -65,18 +78,14 @@ describePerDriver('a file by its path', (driver) => {
 
   test('five processes, ten takers each, of a file that is not there yet: one wins, no error', async () => {
     const path = freshFile(folder);
-    const start = Date.now() + 1_000;
-    const all = await Promise.all(
-      Array.from({ length: 5 }, async () => {
-        const script = fileURLToPath(new URL('../support/first-taker.js', import.meta.url));
-        const [results] = await once(fork(script, [driver.name, path, String(start), '10']), 'message');
-        return results as string[];
-      }),
+    const results = await firstTakers(
+      Array.from({ length: 5 }, () => driver.name),
+      path,
     );
-    expect(all.flat().sort()).toEqual([...Array.from({ length: 49 }, () => 'held'), 'won']);
+    expect(results.sort()).toEqual([...Array.from({ length: 49 }, () => 'held'), 'won']);
   });
 
-  if (!installed(driver.name)) return;
+  if (!opensByPath(driver.name)) return;
 
   test('nothing is opened before the first use, and once by callers that come together', async () => {
     const path = freshFile(folder);
@@ -155,6 +164,23 @@ describePerDriver('a file by its path', (driver) => {
     ]);
   });
 
+  test('a file that was deleted or replaced is left: nobody goes on alone with the old one', async () => {
+    const path = freshFile(folder);
+    const [one, two] = [open(path), open(path)];
+    const lost = await take(one);
+    expect((await take(two)).ok).toBe(false);
+    for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
+
+    expect((await two.acquire({ key: 'first', owner: 'b', leaseMs: MINUTE })).ok).toBe(true);
+    expect(await one.acquire({ key: 'first', owner: 'c', leaseMs: MINUTE })).toMatchObject({
+      reason: 'held',
+    });
+    const token = lost.ok ? lost.token : 0;
+    expect(await one.renewMany([{ key: 'first', owner, token, leaseMs: MINUTE }])).toEqual(['lost']);
+    expect(await two.renewMany([{ key: 'first', owner: 'b', token, leaseMs: MINUTE }])).toEqual(['ok']);
+    await Promise.all([one.close?.(), two.close?.()]);
+  });
+
   test('an aborted signal ends the wait for the opening, not the opening', async () => {
     const provider = open(freshFile(folder));
     const gone = provider.acquire({ key: 'first', owner, leaseMs: MINUTE }, { signal: AbortSignal.abort() });
@@ -163,6 +189,14 @@ describePerDriver('a file by its path', (driver) => {
     expect((await other).ok).toBe(true);
     await provider.close?.();
   });
+});
+
+test('processes with different drivers share a file: one of all their first takers wins', async () => {
+  const path = freshFile(folder);
+  const names = sqliteDrivers.filter(({ reason }) => reason === undefined).map(({ name }) => name);
+  expect(names.length).toBeGreaterThan(1);
+  const results = await firstTakers(names, path);
+  expect(results.sort()).toEqual([...Array.from({ length: names.length * 10 - 1 }, () => 'held'), 'won']);
 });
 
 /** An application of its own: joblatch and these packages in its node_modules, and nothing above. */

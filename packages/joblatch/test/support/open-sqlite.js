@@ -3,9 +3,14 @@
 import { sqliteProvider } from 'joblatch/sqlite';
 import { loadDriver } from './sqlite-handles.js';
 
+/** Whether the tests can find it by its own name, as an application would. */
+export function opensByPath(driver) {
+  return driver === 'node:sqlite' || driver === 'libsql';
+}
+
 /** Opens the file as an application with this driver would: by its path, or with a handle of its own. */
 export function openSqlite(driver, path) {
-  if (driver === 'node:sqlite' || driver === 'libsql') return sqliteProvider({ path, driver });
+  if (opensByPath(driver)) return sqliteProvider({ path, driver });
   const database = loadDriver(driver)(path);
   switchToWal(database);
   const provider = sqliteProvider({ database });

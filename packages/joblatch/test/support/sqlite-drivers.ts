@@ -62,8 +62,9 @@ export async function holdWriteLock(
   driver: string,
   path: string,
   ms: number,
+  kind: 'immediate' | 'exclusive' = 'immediate',
 ): Promise<{ readonly released: Promise<number>; kill(): void }> {
-  const child = fork(HOLD, [driver, path, String(ms)], { stdio: 'ignore' });
+  const child = fork(HOLD, [driver, path, String(ms), kind], { stdio: 'ignore' });
   await once(child, 'message');
   return { released: once(child, 'message').then(([at]) => at as number), kill: () => child.kill() };
 }

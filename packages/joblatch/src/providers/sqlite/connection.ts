@@ -1,5 +1,5 @@
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from './client.js';
-import { isReadOnly } from './errors.js';
+import { isNoTransaction, isReadOnly } from './errors.js';
 
 /** The first release with `unixepoch('subsec')`; the younger of all that we use. */
 const OLDEST_VERSION: readonly [number, number] = [3, 42];
@@ -15,7 +15,54 @@ export class Connection {
     this.database = database;
   }
 
-  /** The rows that a statement answers, each from the JSON text in its only column. */
+  /** The rows that a statement answers, in a transaction that only reads. */
+  read<T>(sql: string, ...parameters: readonly SqliteValue[]): T[] {
+    return this.#transaction('begin', () => {
+      this.exec('select 1 from main.sqlite_schema limit 1');
+      return this.rows<T>(sql, ...parameters);
+    });
+  }
+
+  /** The rows that a statement answers, in a transaction that has the write lock from the start. */
+  write<T>(sql: string, ...parameters: readonly SqliteValue[]): T[] {
+    return this.writing(() => this.rows<T>(sql, ...parameters));
+  }
+
+  writing<T>(work: () => T): T {
+    return this.#transaction('begin immediate', work);
+  }
+
+  /**
+   * Locks are taken by `exec`, before a prepared statement runs: libsql does not reset one that found the file
+   * busy, and as long as that is so, the connection keeps its snapshot. It would go on to read the past, where
+   * a key is held for ever, and outside WAL mode it would keep everybody from writing.
+   */
+  #transaction<T>(begin: string, work: () => T): T {
+    // Not within the try: if this fails there is no transaction, or it is not ours to roll back.
+    this.exec(begin);
+    try {
+      const result = work();
+      this.exec('commit');
+      return result;
+    } catch (error) {
+      this.#rollBack();
+      throw error;
+    }
+  }
+
+  /** After some errors (a full disk) SQLite has done so itself. */
+  #rollBack(): void {
+    try {
+      this.exec('rollback');
+    } catch (error) {
+      if (!isNoTransaction(error)) throw error;
+    }
+  }
+
+  /**
+   * The rows that a statement answers, each from the JSON text in its only column. By itself only for what
+   * needs no lock.
+   */
   rows<T>(sql: string, ...parameters: readonly SqliteValue[]): T[] {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
@@ -24,35 +71,6 @@ export class Connection {
     }
     // Not `get`: it leaves a statement with RETURNING before its end, and so perhaps uncommitted.
     return statement.all(...parameters).map((row) => JSON.parse(onlyColumn(row)) as T);
-  }
-
-  /**
-   * As {@link rows}, for a statement that writes: in a transaction that has the write lock from its start, or
-   * fails having done nothing.
-   *
-   * libsql does not reset a prepared statement that failed, for instance because the file was busy. What that
-   * had begun to read stays open, and whatever this handle reads from then on is as old: a key that was given
-   * back long ago looks held. So the lock is asked for by `exec`, which leaves nothing open, and a failure
-   * later on ends with the transaction.
-   */
-  write<T>(sql: string, ...parameters: readonly SqliteValue[]): T[] {
-    this.exec('begin immediate');
-    try {
-      const rows = this.rows<T>(sql, ...parameters);
-      this.exec('commit');
-      return rows;
-    } catch (error) {
-      this.#rollBack();
-      throw error;
-    }
-  }
-
-  #rollBack(): void {
-    try {
-      this.exec('rollback');
-    } catch {
-      // Some errors (disk full, a broken file) have rolled back already, and then there is nothing to roll back.
-    }
   }
 
   exec(sql: string): void {

@@ -66,9 +66,8 @@ export function isMissingTable(error: unknown): boolean {
   );
 }
 
-/** Another process added the column between our look and our statement. */
-export function isDuplicateColumn(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('duplicate column name');
+export function isNoTransaction(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('no transaction is active');
 }
 
 /** Why a waiter was let go: nobody waits for it any more, or it waited long enough. */

@@ -93,7 +93,7 @@ class SqliteProvider implements LockProvider {
     connection: Connection,
     asked: readonly [key: string, slot: number | null, period: number | null],
   ): AcquireResult | undefined {
-    const [seen] = connection.rows<[left: number, slotRefused: 0 | 1, type: string]>(
+    const [seen] = connection.read<[left: number, slotRefused: 0 | 1, type: string]>(
       this.#sql.look,
       ...asked,
     );
@@ -132,14 +132,14 @@ class SqliteProvider implements LockProvider {
     if (limit <= 0) return [];
     if (key !== undefined) {
       return this.#session.run('inspect', key, options, (connection) =>
-        connection.rows<RecordRow>(this.#sql.inspectOne, key).map(toRecord),
+        connection.read<RecordRow>(this.#sql.inspectOne, key).map(toRecord),
       );
     }
     const found: LockRecord[] = [];
     for (;;) {
       const size = Math.min(PAGE, limit - found.length);
       const page = await this.#session.run('inspect', undefined, options, (connection) =>
-        connection.rows<RecordRow>(this.#sql.inspectPage, found.at(-1)?.key ?? '', size),
+        connection.read<RecordRow>(this.#sql.inspectPage, found.at(-1)?.key ?? '', size),
       );
       for (const row of page) found.push(toRecord(row));
       if (page.length < size || found.length >= limit) return found;

@@ -1,5 +1,4 @@
 import type { Connection } from './connection.js';
-import { isDuplicateColumn } from './errors.js';
 
 /**
  * The table as it is made on first use. `strict`: a text in `lock_until` would compare greater than every
@@ -35,17 +34,30 @@ export function quoteTable(name: string): string {
   return `main."${name.replaceAll('"', '""')}"`;
 }
 
-/**
- * Makes or completes the table, if need be, and checks that it keeps different keys apart. Any number of
- * processes may do this at once: each step does nothing where it was done already.
- */
+/** Makes or completes the table, if need be, and checks that it keeps different keys apart. */
 export function ensureTable(connection: Connection, name: string): void {
-  const table = quoteTable(name);
-  let columns = columnsOf(connection, name);
-  if (columns.size === 0) {
-    connection.exec(create(table));
-    columns = columnsOf(connection, name);
-  }
+  const read: Rows = (sql) => connection.read(sql, name);
+  if (isComplete(read)) return;
+  // Looked at again under the write lock: of several processes one makes the table, and the others find it.
+  connection.writing(() => {
+    const rows: Rows = (sql) => connection.rows(sql, name);
+    const table = quoteTable(name);
+    if (columnsOf(rows).size === 0) connection.exec(create(table));
+    if (isComplete(rows)) return;
+    const columns = columnsOf(rows);
+    for (const column of ADDED) {
+      if (!columns.has(column)) connection.exec(`alter table ${table} add column ${column} integer`);
+    }
+  });
+}
+
+/** Answers a statement of this file for the table. */
+type Rows = <T>(sql: string) => T[];
+
+/** Whether nothing is missing that can be added. */
+function isComplete(rows: Rows): boolean {
+  const columns = columnsOf(rows);
+  if (columns.size === 0) return false;
   const missing = NEEDED.filter((column) => !columns.has(column));
   if (missing.length > 0) throw unfit(`it has no column ${missing.join(', ')}`);
 
@@ -54,24 +66,15 @@ export function ensureTable(connection: Connection, name: string): void {
   if (!KEEPS_TEXT.test(type) || type.includes('INT')) {
     throw unfit(`its column name is of type ${type}, which turns some keys into numbers`);
   }
-  const collations = connection.rows<[string]>(KEY_COLLATIONS, name).map(([collation]) => collation);
+  const collations = rows<[string]>(KEY_COLLATIONS).map(([collation]) => collation);
   if (collations.length === 0) throw unfit('its column name is not a primary or unique key');
   const folding = collations.find((collation) => collation !== 'BINARY');
   if (folding) throw unfit(`its column name has collation ${folding}, which takes different keys for one`);
-
-  for (const column of ADDED) if (!columns.has(column)) addColumn(connection, table, column);
+  return ADDED.every((column) => columns.has(column));
 }
 
-function columnsOf(connection: Connection, name: string): Map<string, string> {
-  return new Map(connection.rows<[string, string]>(COLUMNS, name));
-}
-
-function addColumn(connection: Connection, table: string, column: string): void {
-  try {
-    connection.exec(`alter table ${table} add column ${column} integer`);
-  } catch (error) {
-    if (!isDuplicateColumn(error)) throw error;
-  }
+function columnsOf(rows: Rows): Map<string, string> {
+  return new Map(rows<[string, string]>(COLUMNS));
 }
 
 function unfit(why: string): Error {

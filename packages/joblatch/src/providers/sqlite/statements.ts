@@ -3,10 +3,10 @@ import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
 /**
  * The one clock of these statements: SQLite's own reading of the host's clock, in whole milliseconds.
  *
- * SQLite reads it when a step first asks, and keeps it for that step. An inserting or updating statement asks
- * only after it has the write lock (`explain` shows the opcode Transaction before any call of unixepoch;
- * a test of ours measures it), so the time that it waited for the lock is not taken off the lease, and what
- * it compares is neither older nor newer than what it writes.
+ * SQLite reads it when a step of a statement first asks, and keeps it for that step. We write in transactions
+ * that have the write lock before the statement starts, so the time that was waited for the lock is not taken
+ * off the lease, and what is compared is neither older nor newer than what is written. (The same holds for a
+ * statement by itself: `explain` shows the opcode Transaction before any call of unixepoch.)
  */
 const NOW = "cast(round(unixepoch('subsec') * 1000) as integer)";
 
@@ -66,8 +66,8 @@ export function statementsFor(table: string): Statements {
 select json_array(coalesce(t.lock_until, 0) - r.now, coalesce(${SLOT_REFUSED}, 0), typeof(t.lock_until))
 from request as r left join ${table} as t on t.name = r.key`,
 
-    // The select decides and yields a row only where the key may be taken; it runs under the write lock that
-    // the insert took before, so between deciding and writing nobody else can write. The token passes every
+    // The select decides and yields a row only where the key may be taken; it runs under the write lock, so
+    // between deciding and writing nobody else can write. The token passes every
     // earlier one: the last, and the clock for those that a purge has forgotten.
     take: `with ${REQUEST}, terms(owner, lease, claim, least) as (select ?, cast(? as integer), ?, cast(? as integer))
 insert into ${table} as held (name, lock_until, locked_at, locked_by, fencing_token, slot)
@@ -105,6 +105,7 @@ where name = ? and lock_until > ${NOW} returning json_array(1)`,
 
     purge: `delete from ${table} where name in (select name from ${table}
   where coalesce(lock_until, 0) < ${NOW} - cast(? as integer) and coalesce(slot <= ${NOW} - ${SLOT_MEMORY_MS}, 1)
+    and coalesce(fencing_token, 0) <= ${NOW} * 1000
   limit cast(? as integer)) returning json_array(1)`,
   };
 }
