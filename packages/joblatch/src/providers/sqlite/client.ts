@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { LockOptionsError } from '../../provider/errors.js';
 
-export type SqliteValue = string | number | null;
+/** Not null: the published types of better-sqlite3 would not fit then. */
+export type SqliteValue = string | number;
 
 /** What joblatch uses of a handle: `DatabaseSync` of `node:sqlite`, `Database` of better-sqlite3 or libsql. */
 export interface SqliteDatabase {

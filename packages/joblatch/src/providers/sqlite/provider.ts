@@ -10,11 +10,12 @@ import type {
   RenewRequest,
   RenewResult,
 } from '../../provider/lock-provider.js';
+import type { SqliteValue } from './client.js';
 import type { Connection } from './connection.js';
 import { checkOptions, type Settings, type SqliteProviderOptions } from './options.js';
 import { quoteTable } from './schema.js';
 import { Session } from './session.js';
-import { type RecordRow, type Statements, splitOwner, statementsFor } from './statements.js';
+import { ABSENT, type RecordRow, type Statements, splitOwner, statementsFor } from './statements.js';
 
 /** Rows that one step reads or deletes before the event loop gets its turn. */
 const PAGE = 1_000;
@@ -69,7 +70,7 @@ class SqliteProvider implements LockProvider {
 
   /** All of it in one turn, and again from the start when the file was busy: then the key may be held. */
   #attempt(connection: Connection, request: AcquireRequest): AcquireResult {
-    const asked = [request.key, request.slot ?? null, request.oncePerMs ?? null] as const;
+    const asked = [request.key, request.slot ?? ABSENT, request.oncePerMs ?? ABSENT] as const;
     const refusal = this.#look(connection, asked);
     if (refusal) return refusal;
     const [taken] = connection.write<[token: number, now: number]>(
@@ -91,7 +92,7 @@ class SqliteProvider implements LockProvider {
 
   #look(
     connection: Connection,
-    asked: readonly [key: string, slot: number | null, period: number | null],
+    asked: readonly [key: string, slot: SqliteValue, period: SqliteValue],
   ): AcquireResult | undefined {
     const [seen] = connection.read<[left: number, slotRefused: 0 | 1, type: string]>(
       this.#sql.look,
@@ -123,7 +124,7 @@ class SqliteProvider implements LockProvider {
       'release',
       key,
       options,
-      (connection) => connection.write(this.#sql.release, key, owner, keepMs ?? 0, slot ?? null).length > 0,
+      (connection) => connection.write(this.#sql.release, key, owner, keepMs ?? 0, slot ?? ABSENT).length > 0,
     );
   }
 

@@ -13,11 +13,15 @@ const NOW = "cast(round(unixepoch('subsec') * 1000) as integer)";
 /** A released owner is kept with this in front: its proof is void, and people still see who was last. */
 const MARK = '~';
 
+/** What is bound for a number that was not given. */
+export const ABSENT = '';
+const OPTIONAL = `cast(nullif(?, '${ABSENT}') as integer)`;
+
 /**
  * What was asked of a key, and the instant at which it is decided. Parameters: key, slot, period; each bound
  * once and cast, since better-sqlite3 binds every number as REAL.
  */
-const REQUEST = `asked(key, slot, period) as (select ?, cast(? as integer), cast(? as integer)),
+const REQUEST = `asked(key, slot, period) as (select ?, ${OPTIONAL}, ${OPTIONAL}),
   request(key, now, slot) as (select key, ${NOW}, coalesce(slot, ${NOW} / period * period) from asked)`;
 
 /** Whether the slot of request `r` is taken in record `t`, stale or too far ahead. Null without a slot. */
@@ -87,7 +91,7 @@ set lock_until = max(t.lock_until, ${NOW} + w.lease, coalesce(t.locked_at + w.at
 from wanted as w where t.name = w.key and t.locked_by = w.owner and t.lock_until > ${NOW}
 returning json_array(name, locked_by)`,
 
-    release: `with given(key, owner, keep, slot) as (select ?, ?, cast(? as integer), cast(? as integer))
+    release: `with given(key, owner, keep, slot) as (select ?, ?, cast(? as integer), ${OPTIONAL})
 update ${table} as t
 set lock_until = max(${NOW}, coalesce(t.locked_at + g.keep, 0)), locked_by = '${MARK}' || t.locked_by,
   slot = ${later('t.slot', 'g.slot')}
