@@ -9,7 +9,11 @@ const LONGEST_DELAY_MS = 4;
  * every few milliseconds hardly ever gets its turn among others that write without a pause.
  */
 const PATIENCE_MS = 2;
-/** How long attempts may follow each other before the event loop gets its turn. */
+/**
+ * How long work may follow work before the event loop gets its turn. A caller that awaits one call after the
+ * other never leaves the microtasks, since a synchronous driver has answered at once: timers would stand
+ * still, and the renewals of other locks with them.
+ */
 const TURN_MS = 8;
 
 interface Waiter {
@@ -32,6 +36,8 @@ export class BusyQueue {
   readonly #waiters = new Set<Waiter>();
   #cancelTimer: (() => void) | undefined;
   #delayMs = FIRST_DELAY_MS;
+  /** When this turn of the event loop has worked enough; undefined before its first work. */
+  #turnEndsAt: number | undefined;
 
   /** @param limitMs how long is waited when there is no signal */
   constructor(runtime: Runtime, limitMs: number) {
@@ -76,7 +82,8 @@ export class BusyQueue {
       const stop = (): void => waiter.giveUp(new GaveUp(this.#runtime.monotonic() - startedAt, busy));
       let cancelLimit: (() => void) | undefined;
       if (signal?.aborted) return stop();
-      if (waiter.attempt(this.#waiters.size === 0 ? PATIENCE_MS : 0)) return;
+      if (this.#turnIsOver()) this.#delayMs = 0;
+      else if (waiter.attempt(this.#waiters.size === 0 ? PATIENCE_MS : 0)) return;
       if (signal === undefined) cancelLimit = this.#runtime.setTimer(stop, this.#limitMs);
       else signal.addEventListener('abort', stop, { once: true });
       this.#waiters.add(waiter);
@@ -97,16 +104,27 @@ export class BusyQueue {
 
   #serve(): void {
     this.#cancelTimer = undefined;
-    const until = this.#runtime.monotonic() + TURN_MS;
     for (const waiter of this.#waiters) {
       if (!waiter.attempt(PATIENCE_MS)) {
-        this.#delayMs = Math.min(this.#delayMs * 2, LONGEST_DELAY_MS);
+        this.#delayMs = Math.min(Math.max(this.#delayMs * 2, FIRST_DELAY_MS), LONGEST_DELAY_MS);
         break;
       }
       this.#delayMs = FIRST_DELAY_MS;
-      if (this.#runtime.monotonic() >= until) break;
+      if (this.#turnIsOver()) break;
     }
     if (this.#waiters.size > 0) this.#arm();
+  }
+
+  #turnIsOver(): boolean {
+    const now = this.#runtime.monotonic();
+    if (this.#turnEndsAt === undefined) {
+      this.#turnEndsAt = now + TURN_MS;
+      const nextTurn = (): void => {
+        this.#turnEndsAt = undefined;
+      };
+      this.#runtime.setTimer(nextTurn, 0, { background: true });
+    }
+    return now >= this.#turnEndsAt;
   }
 
   #rest(): void {
