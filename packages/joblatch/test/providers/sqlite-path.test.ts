@@ -250,13 +250,21 @@ describe('the driver of a path', () => {
     expect(stdout).toMatch(/^OPTIONS: .*libsql: not installed.*npm install libsql/);
   });
 
-  for (const alias of ['better-sqlite3-12', 'better-sqlite3-13']) {
-    test(`${alias} works, or is refused where it would crash`, async () => {
-      const run = application({ 'better-sqlite3': packageFolder(alias) });
-      const { stdout } = await run("console.log(await attempt({ path: 'a.db', driver: 'better-sqlite3' }))");
-      if (alias.endsWith('13') && major < 22) expect(stdout).toMatch(/^OPTIONS: .*version 13\.\S+ crashes/);
-      else expect(stdout).toBe('won\n');
-    });
+  for (const name of ['better-sqlite3 12', 'better-sqlite3 13']) {
+    const crashes = name.endsWith('13') && major < 22;
+    const reason = sqliteDrivers.find((driver) => driver.name === name)?.reason;
+    // Its binary is for another Node, for instance; describePerDriver has printed why.
+    test.skipIf(reason !== undefined && !crashes)(
+      `${name} works, or is refused where it would crash`,
+      async () => {
+        const run = application({ 'better-sqlite3': packageFolder(name.replace(' ', '-')) });
+        const { stdout } = await run(
+          "console.log(await attempt({ path: 'a.db', driver: 'better-sqlite3' }))",
+        );
+        if (crashes) expect(stdout).toMatch(/^OPTIONS: .*version 13\.\S+ crashes/);
+        else expect(stdout).toBe('won\n');
+      },
+    );
   }
 
   test('one that can not work here is passed over', async () => {
