@@ -79,7 +79,11 @@ export class BusyQueue {
           reject(why);
         },
       };
-      const stop = (): void => waiter.giveUp(new GaveUp(this.#runtime.monotonic() - startedAt, busy));
+      const stop = (): void => {
+        // Who only waited for his turn so far, gets it before the limit ends it.
+        if (busy === undefined && signal?.aborted !== true && waiter.attempt(0)) return;
+        waiter.giveUp(new GaveUp(this.#runtime.monotonic() - startedAt, busy));
+      };
       let cancelLimit: (() => void) | undefined;
       if (signal?.aborted) return stop();
       if (this.#turnIsOver()) this.#delayMs = 0;
