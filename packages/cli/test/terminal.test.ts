@@ -1,9 +1,16 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { describe, expect, it } from 'vitest';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { afterEach, describe, expect, it } from 'vitest';
 import { JOBLATCH, sandboxes, until } from './sandbox.ts';
 
 const box = sandboxes();
 const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0;
+
+const terminals = new Set<ChildProcess>();
+// A test that fails must not leave a terminal with a joblatch that watches for ever.
+afterEach(() => {
+  for (const child of terminals) child.kill('SIGHUP');
+  terminals.clear();
+});
 
 /** Runs joblatch on a terminal of its own (util-linux `script`), and types. */
 function onTerminal(args: string): {
@@ -16,6 +23,7 @@ function onTerminal(args: string): {
     cwd: box().folder,
     env: { ...process.env, JOBLATCH_STORE: box().store, TERM: 'xterm' },
   });
+  terminals.add(child);
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => {
     text += chunk;
