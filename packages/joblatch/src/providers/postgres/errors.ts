@@ -1,0 +1,162 @@
+import { isLockError, LockOptionsError, LockStoreError, type StoreOperation } from '../../provider/errors.js';
+
+/** The SQLSTATEs that we tell apart. */
+const STATES = {
+  lockNotAvailable: '55P03',
+  serializationFailure: '40001',
+  deadlock: '40P01',
+  undefinedTable: '42P01',
+  undefinedColumn: '42703',
+  undefinedSchema: '3F000',
+  noUniqueKey: '42P10',
+  noRight: '42501',
+  readOnly: '25006',
+  failedTransaction: '25P02',
+  duplicateKey: '23505',
+  duplicateTable: '42P07',
+  duplicateColumn: '42701',
+  untranslatable: '22P05',
+  badEncoding: '22021',
+  cancelled: '57014',
+} as const;
+
+/** The SQLSTATE of a server's error; '' for any other, such as one of the network. */
+function stateOf(error: unknown): string {
+  if (!(error instanceof Error) || !('code' in error)) return '';
+  return typeof error.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code) ? error.code : '';
+}
+
+const isOneOf = (error: unknown, ...states: readonly string[]): boolean => states.includes(stateOf(error));
+
+/**
+ * The transaction had to give way to another one, and was undone: under REPEATABLE READ and SERIALIZABLE the
+ * way in which the server says that somebody else was faster.
+ */
+export function isGivenWay(error: unknown): boolean {
+  return isOneOf(error, STATES.serializationFailure, STATES.deadlock);
+}
+
+/** What we would have had to wait for was not let go in time. */
+export function isLockedByOthers(error: unknown): boolean {
+  return isOneOf(error, STATES.lockNotAvailable);
+}
+
+/** The table is not as it was found before. */
+export function isOtherTable(error: unknown): boolean {
+  return isOneOf(
+    error,
+    STATES.undefinedTable,
+    STATES.undefinedColumn,
+    STATES.undefinedSchema,
+    STATES.noUniqueKey,
+  );
+}
+
+/** Another process made the same table or column at the same time. */
+export function isMadeByOthers(error: unknown): boolean {
+  return isOneOf(error, STATES.duplicateKey, STATES.duplicateTable, STATES.duplicateColumn);
+}
+
+/** Whether the connection can be used again after this error. */
+export function isSound(error: unknown): boolean {
+  // Class 57P: the server ends the connection. Class 08, or no SQLSTATE at all: it is gone.
+  return stateOf(error) !== '' && !/^(57P|08)/.test(stateOf(error));
+}
+
+/** The connection has a transaction open, which is not ours. */
+export class OpenTransaction extends Error {
+  constructor() {
+    super('the connection has an open transaction');
+  }
+}
+
+/** Nobody waits for the answer any more, or it was waited for long enough. */
+export class GaveUp extends Error {
+  constructor(cause: unknown) {
+    super('gave up', { cause });
+  }
+}
+
+/** Why a table can not hold locks: found by us, not by the server. */
+export class UnfitTable extends Error {}
+
+export class MissingTable extends Error {}
+
+export interface Place {
+  readonly operation: StoreOperation;
+  readonly key?: string | undefined;
+  /** As people write it, without the quotes of SQL. */
+  readonly table: string;
+}
+
+/** The error for callers: what was asked, what was found, what to do. Errors of ours go through as they are. */
+export function asStoreError(error: unknown, place: Place): unknown {
+  if (isLockError(error)) return error;
+  const { operation, key, table } = place;
+  const asked = key === undefined ? operation : `${operation} of ${JSON.stringify(key)}`;
+  if (isOneOf(error, STATES.untranslatable, STATES.badEncoding)) {
+    return new LockOptionsError(
+      `${asked}: the key has a character that the encoding of this database does not have (${textOf(error)}). ` +
+        'Use a database with encoding UTF8, or other keys.',
+      { key, cause: error },
+    );
+  }
+  const cause = error instanceof GaveUp ? error.cause : error;
+  const message = `${asked} failed on PostgreSQL table ${JSON.stringify(table)}: ${explain(error)}`;
+  return new LockStoreError(message, { operation, key, cause });
+}
+
+const MIGRATE =
+  'Make it with the command `joblatch migrate` or the function `migratePostgres()`, or say `autoMigrate: true`; ' +
+  'and is it the right database, schema and search_path?';
+
+function explain(error: unknown): string {
+  if (error instanceof GaveUp) {
+    return (
+      'no answer yet when the caller gave up. Is the server up, and is a connection free? A pool of which the ' +
+      'caller holds all connections has none for joblatch.'
+    );
+  }
+  if (error instanceof OpenTransaction || isOneOf(error, STATES.failedTransaction)) {
+    return (
+      'the connection has an open transaction, and its rollback would take a lock back that somebody already ' +
+      'relies on. Nothing was changed. Give joblatch a pool, or a connection of its own.'
+    );
+  }
+  const found = textOf(error);
+  if (error instanceof UnfitTable) return `${found}.`;
+  if (error instanceof MissingTable) return `${found}. ${MIGRATE}`;
+  switch (stateOf(error)) {
+    case STATES.undefinedTable:
+    case STATES.undefinedSchema:
+    case STATES.undefinedColumn:
+      return `${found}. ${MIGRATE}`;
+    case STATES.noUniqueKey:
+      return `${found}. The column of the names must be the primary key.`;
+    case STATES.noRight:
+      return `${found}. joblatch needs SELECT, INSERT and UPDATE on the table, DELETE to purge, CREATE to migrate.`;
+    case STATES.readOnly:
+      return `${found}. Is this a standby, or default_transaction_read_only on? Locks are written: connect to the primary.`;
+    case STATES.lockNotAvailable:
+      return `somebody else keeps the record or the table locked (${found}). Is a transaction left open?`;
+    case STATES.serializationFailure:
+    case STATES.deadlock:
+      return `other transactions were in the way, again and again (${found}). Try again.`;
+    case STATES.cancelled:
+      return `${found}. Is statement_timeout too short?`;
+    default:
+      return `${found}.`;
+  }
+}
+
+function textOf(error: unknown): string {
+  const text = messageOf(error);
+  return text.replace(/\.$/, '');
+}
+
+/** A connection that was refused on several addresses is told by an AggregateError without a text of its own. */
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join(', ');
+  if (!(error instanceof Error)) return String(error);
+  return error.message || ('code' in error ? String(error.code) : error.name);
+}

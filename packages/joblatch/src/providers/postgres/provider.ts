@@ -1,0 +1,205 @@
+import { LockOptionsError } from '../../provider/errors.js';
+import type {
+  AcquireRequest,
+  AcquireResult,
+  CallOptions,
+  InspectRequest,
+  LockProvider,
+  LockRecord,
+  ProviderAbilities,
+  ReleaseRequest,
+  RenewRequest,
+  RenewResult,
+} from '../../provider/lock-provider.js';
+import { isGivenWay, isLockedByOthers } from './errors.js';
+import { checkOptions, type PostgresProviderOptions, type Settings } from './options.js';
+import type { Query, Table } from './schema.js';
+import { type Layout, Session } from './session.js';
+import { type Attempt, type RecordRow, splitOwner } from './statements.js';
+
+/** Rows that one statement answers or deletes. */
+const PAGE = 5_000;
+/** How long a release waits for somebody who has its record locked: it has no second chance but a retry. */
+const RELEASE_WAIT_MS = 1_000;
+
+/**
+ * Locks in a table of a PostgreSQL database (12 or later), or in one that Java's ShedLock made. Nothing is
+ * contacted before first use. The clock is the server's.
+ *
+ * Every call is one message, in a transaction of its own. With a `pool` (or `sql`, `pglite`) it never joins a transaction of
+ * the application; a `client` that has one open is refused. A `client` does not reconnect, and is for
+ * joblatch alone: give a pool where there is one.
+ *
+ * Errors of idle connections are listened to while the provider is used, so that they do not end the process; `close`
+ * takes the listener away and nothing else.
+ *
+ * @throws LockOptionsError for options that can not be right
+ */
+export function postgresProvider(options: PostgresProviderOptions): LockProvider {
+  return new PostgresProvider(checkOptions(options));
+}
+
+class PostgresProvider implements LockProvider {
+  readonly name = 'postgres';
+  readonly #session: Session;
+  readonly #inProcess: boolean;
+
+  constructor(settings: Settings) {
+    this.#session = new Session(settings);
+    this.#inProcess = settings.source.kind === 'pglite';
+  }
+
+  abilities(options?: CallOptions): Promise<ProviderAbilities> {
+    return this.#session.run('connect', undefined, options, async ({ table }) => ({
+      multiProcess: !this.#inProcess,
+      serverClock: !this.#inProcess,
+      fencing: table.hasToken,
+      slots: table.hasSlot,
+      inspect: true,
+    }));
+  }
+
+  acquire(request: AcquireRequest, options?: CallOptions): Promise<AcquireResult> {
+    return this.#session.run('acquire', request.key, options, async (layout, query) => {
+      checkFits(request, layout.table);
+      const result = await attempt(layout, query, request);
+      const wantsSlot = request.slot !== undefined || request.oncePerMs !== undefined;
+      // Somebody was faster, and the record as it was before does not tell whether with this very slot.
+      if (!result.ok && result.leftMs === undefined && result.reason === 'held' && wantsSlot)
+        return attempt(layout, query, request);
+      return result;
+    });
+  }
+
+  async renewMany(requests: readonly RenewRequest[], options?: CallOptions): Promise<readonly RenewResult[]> {
+    if (requests.length === 0) return [];
+    const key = requests.length === 1 ? requests[0]?.key : undefined;
+    return this.#session.run('renew', key, options, async ({ statements }, query) => {
+      const answers: RenewResult[] = requests.map(() => 'unknown');
+      try {
+        const rows = await query<[index: number, renewed: boolean, open: boolean]>(
+          statements.renewMany(requests),
+        );
+        for (const [index, renewed, open] of rows)
+          answers[index] = renewed ? 'ok' : open ? 'unknown' : 'lost';
+      } catch (error) {
+        if (!isGivenWay(error) && !isLockedByOthers(error)) throw error;
+      }
+      return answers;
+    });
+  }
+
+  release(request: ReleaseRequest, options?: CallOptions): Promise<boolean> {
+    const { key, slot } = request;
+    return this.#session.run('release', key, options, async ({ table, statements }, query) => {
+      if (slot !== undefined && !table.hasSlot) throw noSlots(key, table);
+      // A release that a crash of the server forgets only frees the key later; a slot must not be forgotten.
+      const relaxed = slot === undefined;
+      return (await query(statements.release(request), { waitMs: RELEASE_WAIT_MS, relaxed })).length > 0;
+    });
+  }
+
+  async inspect(request: InspectRequest, options?: CallOptions): Promise<readonly LockRecord[]> {
+    const { key, limit = Number.POSITIVE_INFINITY } = request;
+    const found: LockRecord[] = [];
+    while (found.length < limit) {
+      const size = Math.min(PAGE, limit - found.length);
+      const page = await this.#session.run('inspect', key, options, ({ statements }, query) =>
+        query<RecordRow>(statements.inspect({ key, after: found.at(-1)?.key ?? '', limit: size })),
+      );
+      for (const row of page) found.push(toRecord(row));
+      if (key !== undefined || page.length < size) break;
+    }
+    return found;
+  }
+
+  forceRelease(key: string, options?: CallOptions): Promise<boolean> {
+    return this.#session.run('forceRelease', key, options, async ({ statements }, query) => {
+      return (await query(statements.forceRelease(key), { waitMs: RELEASE_WAIT_MS })).length > 0;
+    });
+  }
+
+  async purge(request: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
+    for (let gone = 0; ; ) {
+      const page = await this.#session.run('purge', undefined, options, ({ statements }, query) =>
+        query(statements.purge(request.idleMs, PAGE)),
+      );
+      gone += page.length;
+      if (page.length < PAGE) return gone;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#session.close();
+  }
+}
+
+async function attempt(
+  { statements }: Layout,
+  query: Query,
+  request: AcquireRequest,
+): Promise<AcquireResult> {
+  let answer: Attempt;
+  try {
+    [answer] = (await query<Attempt>(statements.acquire(request))) as [Attempt];
+  } catch (error) {
+    // Somebody is taking the key at this moment, or keeps the table locked.
+    if (isGivenWay(error) || isLockedByOthers(error)) return { ok: false, reason: 'held' };
+    throw error;
+  }
+  const [token, waited, left, slotRefused, slot] = answer;
+  if (token === null) {
+    const leftMs = left !== null && left > 0 ? left : undefined;
+    return { ok: false, reason: slotRefused ? 'slot' : 'held', ...(leftMs !== undefined && { leftMs }) };
+  }
+  // A lease that is over by now is not told as a refusal: the grant is there, and is given back.
+  const leftMs = Math.max(1, request.leaseMs - Math.floor(waited));
+  return { ok: true, token, leftMs, ...(slot !== null && { slot }) };
+}
+
+/** A table of an earlier time may be narrower; what does not fit is never cut. */
+function checkFits({ key, owner, slot, oncePerMs }: AcquireRequest, table: Table): void {
+  const { keyMax, ownerMax } = table;
+  const column = (name: string): string =>
+    `the column ${JSON.stringify(name)} of table ${JSON.stringify(table.names.shown)}`;
+  if (keyMax !== undefined && [...key].length > keyMax) {
+    throw new LockOptionsError(
+      `The key ${JSON.stringify(key)} has ${[...key].length} characters, and ${column(table.names.columns.name)} ` +
+        `holds ${keyMax}. Make it longer (alter table … alter column … type varchar(512)), or shorten the key.`,
+      { key },
+    );
+  }
+  // One character is for the mark of a release.
+  if (ownerMax !== undefined && owner.length >= ownerMax) {
+    throw new LockOptionsError(
+      `The owner id has ${owner.length} characters, and ${column(table.names.columns.lockedBy)} holds ` +
+        `${ownerMax}, one of them for a mark. Make it a varchar(255), as ShedLock has it.`,
+      { key },
+    );
+  }
+  if ((slot !== undefined || oncePerMs !== undefined) && !table.hasSlot) throw noSlots(key, table);
+}
+
+function noSlots(key: string, { names }: Table): LockOptionsError {
+  return new LockOptionsError(
+    `A slot was asked for with ${JSON.stringify(key)}, and table ${JSON.stringify(names.shown)} has no column ` +
+      `${JSON.stringify(names.columns.slot)} for it. Add it with the command \`joblatch migrate\` or the function ` +
+      '`migratePostgres()`; Java goes on to use the table as before.',
+    { key },
+  );
+}
+
+function toRecord(row: RecordRow): LockRecord {
+  const { owner, released } = splitOwner(row.owner ?? '');
+  const left = Math.max(0, row.left ?? 0);
+  return {
+    key: row.key,
+    state: left === 0 ? 'free' : released ? 'kept' : 'held',
+    leftMs: left,
+    ...(owner !== '' && { owner }),
+    ...(row.token !== null && { token: row.token }),
+    ...(row.slot !== null && { slot: row.slot }),
+    // Negative after the clock was set back.
+    ...(row.ago !== null && { acquiredAgoMs: Math.max(0, row.ago) }),
+  };
+}
