@@ -6,7 +6,7 @@ import type { AcquireOptions, LocksOptions, Settings } from './lock/options.js';
 import type { Locks } from './locks.js';
 import { LockOptionsError } from './provider/errors.js';
 import { nodeRuntime } from './provider/runtime.js';
-import { type Duration, parseDuration, refuseUnknown } from './provider/values.js';
+import { type Duration, parseDuration, refuseUnknown, show } from './provider/values.js';
 
 export type * from './jobs/job.js';
 export { assertLocked, currentJob, extendActiveLock } from './jobs/run-job.js';
@@ -69,7 +69,7 @@ type WithLockArguments<T> = [LockedFunction<T>] | [AcquireOptions, LockedFunctio
 function split<T>(rest: WithLockArguments<T>): [AcquireOptions, LockedFunction<T>] {
   const [options, fn] = rest.length === 1 ? [{}, rest[0]] : rest;
   if (typeof fn !== 'function') {
-    throw new LockOptionsError(`withLock(key, options?, fn) takes a function, not ${String(fn)}.`);
+    throw new LockOptionsError(`withLock(key, options?, fn) takes a function, not ${show(fn)}.`);
   }
   return [options, fn];
 }

@@ -2,7 +2,7 @@ import { readSlot } from '../lock/acquire.js';
 import type { LockClient } from '../lock/client.js';
 import type { Settings } from '../lock/options.js';
 import { LockOptionsError } from '../provider/errors.js';
-import { checkKey, parseDuration, refuseUnknown } from '../provider/values.js';
+import { checkKey, parseDuration, refuseUnknown, show } from '../provider/values.js';
 import type { Job, JobFunction, JobOptions, Outcome } from './job.js';
 import { runJob } from './run-job.js';
 
@@ -85,7 +85,7 @@ const PER_SLOT: ReadonlySet<unknown> = new Set(['at-most-once', 'at-least-once']
 export function defineJob(options: JobOptions, fn: unknown, settings: JobDefaults): JobDefinition {
   refuseUnknown(options, NAMES, 'A job');
   if (typeof fn !== 'function') {
-    throw new LockOptionsError(`A job takes options and a function, and the function is ${String(fn)}.`);
+    throw new LockOptionsError(`A job takes options and a function, and the function is ${show(fn)}.`);
   }
   const name = readName(options, fn);
   const of = (option: string): string => `${option} of job ${JSON.stringify(name)}`;
@@ -109,10 +109,10 @@ export function defineJob(options: JobOptions, fn: unknown, settings: JobDefault
   }
   const keepAlive = options.keepAlive ?? settings.keepAlive;
   if (typeof keepAlive !== 'boolean')
-    fail(`${of('keepAlive')} is ${String(keepAlive)}. Accepted: true or false.`);
+    fail(`${of('keepAlive')} is ${show(keepAlive)}. Accepted: true or false.`);
   const perSlot = options.perSlot ?? 'at-most-once';
   if (!PER_SLOT.has(perSlot)) {
-    fail(`${of('perSlot')} is ${JSON.stringify(perSlot)}. Accepted: 'at-most-once' or 'at-least-once'.`);
+    fail(`${of('perSlot')} is ${show(perSlot)}. Accepted: 'at-most-once' or 'at-least-once'.`);
   }
   const { oncePerMs } = readSlot(`job ${JSON.stringify(name)}`, { oncePer: options.oncePer });
   return {

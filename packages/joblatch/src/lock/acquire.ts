@@ -1,5 +1,5 @@
 import { LockNotAcquiredError, LockOptionsError } from '../provider/errors.js';
-import { checkKey, parseDuration, refuseUnknown, SLOT_MEMORY_MS } from '../provider/values.js';
+import { checkKey, parseDuration, refuseUnknown, SLOT_MEMORY_MS, show } from '../provider/values.js';
 import { type Attempt, isLock, type LockClient, lossOf } from './client.js';
 import type { HeldLock } from './held-lock.js';
 import type { Lock } from './lock.js';
@@ -123,7 +123,7 @@ export function readSlot(
   }
   if (slot !== undefined && !Number.isSafeInteger(slot)) {
     throw new LockOptionsError(
-      `slot of ${name} is ${String(slot)}. Accepted: epoch milliseconds, a whole number.`,
+      `slot of ${name} is ${show(slot)}. Accepted: epoch milliseconds, a whole number.`,
     );
   }
   return {

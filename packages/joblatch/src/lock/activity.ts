@@ -1,4 +1,5 @@
 import type { Runtime } from '../provider/runtime.js';
+import { show } from '../provider/values.js';
 import type { LockEventName, LockEvents, LockListener } from './events.js';
 
 /** What goes on in a client, so that it can be drained: attempts, functions that run, sleeping waiters. */
@@ -118,6 +119,6 @@ function ignoreListenerError(_error: unknown): void {}
 /** An error that nobody awaits and nobody listens for would vanish; so Node's warnings (stderr) tell it. */
 function warn({ key, error }: LockEvents['error']): void {
   const about = key === undefined ? '' : ` (key ${JSON.stringify(key)})`;
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : show(error);
   process.emitWarning(`${text}${about}. Add locks.on('error', …) to handle such errors.`, 'JoblatchWarning');
 }

@@ -1,6 +1,7 @@
 import { isLockError, LockStoreError, type StoreOperation } from '../provider/errors.js';
 import type { CallOptions, ReleaseRequest } from '../provider/lock-provider.js';
 import type { Runtime } from '../provider/runtime.js';
+import { show } from '../provider/values.js';
 
 export interface StoreCall<T> {
   /** Settles within the time-out, or as soon as the caller's signal aborts. */
@@ -80,7 +81,7 @@ async function invoke<T>(limits: CallLimits, call: () => Promise<T>): Promise<T>
 
 function asStoreError(error: unknown, { operation, key }: CallLimits): unknown {
   if (isLockError(error)) return error;
-  const found = error instanceof Error ? error.message : String(error);
+  const found = error instanceof Error ? error.message : show(error);
   return new LockStoreError(`The store failed at ${operation}${about(key)}: ${found}`, {
     operation,
     key,

@@ -64,8 +64,12 @@ function parseText(text: string): number {
   return ISO_UNITS.reduce((sum, unit, i) => sum + Number(iso[i + 1] ?? 0) * (UNIT_MS[unit] as number), 0);
 }
 
-function show(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(value) : String(value);
+/** For messages; never calls into the value, which may throw. */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  return typeof value === 'function' ? 'a function' : String(value);
 }
 
 function describe(ms: number): string {
@@ -122,7 +126,7 @@ export const SLOT_MEMORY_MS: number = 31 * 24 * 3_600_000;
 /** A misspelt option would silently change what is promised. */
 export function refuseUnknown(options: unknown, known: ReadonlySet<string>, what: string): void {
   if (typeof options !== 'object' || options === null) {
-    throw new LockOptionsError(`${what} takes an object of options, not ${String(options)}.`);
+    throw new LockOptionsError(`${what} takes an object of options, not ${show(options)}.`);
   }
   for (const name of Object.keys(options)) {
     if (!known.has(name)) {

@@ -344,7 +344,7 @@ describe('slots', () => {
     expect(await job({ slot: undefined })).toMatchObject({ value: undefined });
     expect(await job({ slot: new Date(slot) })).toMatchObject({ value: slot });
     await expect(job({ slot: 'noon' })).rejects.toThrow(
-      /slot of job "j" is noon. Accepted: epoch milliseconds/,
+      /slot of job "j" is "noon". Accepted: epoch milliseconds/,
     );
     await expect(job({ slot: new Date(Number.NaN) })).rejects.toBeInstanceOf(LockOptionsError);
   });
@@ -622,7 +622,7 @@ describe('what is refused where the job is defined', () => {
     ['an anonymous function', { lockAtMostFor: 1 }, /needs a name/],
     ['a period of 32 days', { name: 'j', lockAtMostFor: 1, oncePer: '32d' }, /from 1s to 31d/],
     ['an unknown perSlot', { name: 'j', lockAtMostFor: 1, perSlot: 'once' }, /perSlot of job "j" is "once"/],
-    ['keepAlive as text', { name: 'j', lockAtMostFor: 1, keepAlive: 'yes' }, /keepAlive of job "j" is yes/],
+    ['keepAlive as text', { name: 'j', lockAtMostFor: 1, keepAlive: 'yes' }, /keepAlive of job "j" is "yes"/],
     ['a misspelt option', { name: 'j', lockAtMostFor: 1, lockAtLeastfor: 1 }, /no option "lockAtLeastfor"/],
   ])('%s', (_what, options, message) => {
     const { locks } = new World().instance();

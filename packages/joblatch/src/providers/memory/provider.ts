@@ -1,10 +1,10 @@
-import { LockOptionsError, LockStoreError, type StoreOperation } from '../../provider/errors.js';
+import { LockOptionsError } from '../../provider/errors.js';
 import {
   type AcquireRequest,
   type AcquireResult,
-  type CallOptions,
   type LockProvider,
   type LockRecord,
+  type ProviderAbilities,
   type RenewRequest,
   type RenewResult,
   SLOT_AHEAD_MS,
@@ -50,18 +50,11 @@ class MemoryProvider implements LockProvider {
     this.#runtime = runtime;
   }
 
-  async abilities(): Promise<{
-    multiProcess: false;
-    serverClock: false;
-    fencing: true;
-    slots: true;
-    inspect: true;
-  }> {
+  async abilities(): Promise<ProviderAbilities> {
     return { multiProcess: false, serverClock: false, fencing: true, slots: true, inspect: true };
   }
 
-  async acquire(request: AcquireRequest, options?: CallOptions): Promise<AcquireResult> {
-    refuseAborted('acquire', options);
+  async acquire(request: AcquireRequest): Promise<AcquireResult> {
     const { key, owner, leaseMs, claim = 'acquire', minToken = 0 } = request;
     const now = this.#runtime.monotonic();
     const wall = this.#runtime.wall();
@@ -84,8 +77,7 @@ class MemoryProvider implements LockProvider {
     return { ok: true, token, leftMs: leaseMs, slot };
   }
 
-  async renewMany(requests: readonly RenewRequest[], options?: CallOptions): Promise<readonly RenewResult[]> {
-    refuseAborted('renew', options);
+  async renewMany(requests: readonly RenewRequest[]): Promise<readonly RenewResult[]> {
     const now = this.#runtime.monotonic();
     return requests.map(({ key, owner, leaseMs, atLeastMs = 0 }) => {
       const record = this.#live(key, owner, now);
@@ -96,8 +88,7 @@ class MemoryProvider implements LockProvider {
     });
   }
 
-  async release(request: Parameters<LockProvider['release']>[0], options?: CallOptions): Promise<boolean> {
-    refuseAborted('release', options);
+  async release(request: Parameters<LockProvider['release']>[0]): Promise<boolean> {
     const { key, owner, keepMs = 0, slot } = request;
     const now = this.#runtime.monotonic();
     const record = this.#live(key, owner, now);
@@ -107,19 +98,14 @@ class MemoryProvider implements LockProvider {
     return true;
   }
 
-  async inspect(
-    request: Parameters<LockProvider['inspect']>[0],
-    options?: CallOptions,
-  ): Promise<readonly LockRecord[]> {
-    refuseAborted('inspect', options);
+  async inspect(request: Parameters<LockProvider['inspect']>[0]): Promise<readonly LockRecord[]> {
     const now = this.#runtime.monotonic();
     const keys = request.key === undefined ? [...this.#records.keys()].sort(byBytes) : [request.key];
     const records = keys.slice(0, request.limit).map((key) => describe(key, this.#records.get(key), now));
     return records.filter((record) => record !== undefined);
   }
 
-  async forceRelease(key: string, options?: CallOptions): Promise<boolean> {
-    refuseAborted('forceRelease', options);
+  async forceRelease(key: string): Promise<boolean> {
     const now = this.#runtime.monotonic();
     const record = this.#records.get(key);
     if (record === undefined || record.until <= now) return false;
@@ -128,8 +114,7 @@ class MemoryProvider implements LockProvider {
     return true;
   }
 
-  async purge({ idleMs }: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
-    refuseAborted('purge', options);
+  async purge({ idleMs }: { readonly idleMs: number }): Promise<number> {
     const idleSince = this.#runtime.monotonic() - idleMs;
     const wall = this.#runtime.wall();
     const forgettable = wall - SLOT_MEMORY_MS;
@@ -176,13 +161,4 @@ function describe(key: string, record: MemoryRecord | undefined, now: number): L
     leftMs: Math.max(0, until - now),
     acquiredAgoMs: now - acquiredAt,
   };
-}
-
-function refuseAborted(operation: StoreOperation, options: CallOptions | undefined): void {
-  if (options?.signal?.aborted) {
-    throw new LockStoreError(`The call was given up before it reached the memory store.`, {
-      operation,
-      cause: options.signal.reason,
-    });
-  }
 }
