@@ -1,0 +1,72 @@
+import type { ClientAdapter, ClientEvents, ScriptRunner } from './client.js';
+
+/** What joblatch uses of node-redis: what `createClient`, `createCluster`, `createClientPool` and `createSentinel` make. */
+export interface NodeRedisClient {
+  readonly isOpen: boolean;
+  evalSha(sha: string, options: ScriptArguments): Promise<unknown>;
+  eval(lua: string, options: ScriptArguments): Promise<unknown>;
+  on(event: string, listener: (...values: never[]) => void): unknown;
+  off(event: string, listener: (...values: never[]) => void): unknown;
+}
+
+interface ScriptArguments {
+  // Arrays that can be written to, as the types of node-redis want it.
+  keys: string[];
+  arguments: string[];
+}
+
+/** What only some have, or what their types do not show. */
+interface Details extends NodeRedisClient {
+  readonly isReady?: boolean;
+  readonly isPubSubActive?: boolean;
+  readonly options?: { readonly RESP?: number } | undefined;
+  readonly masters?: readonly unknown[];
+  nodeClient?(node: unknown): NodeRedisClient | Promise<NodeRedisClient>;
+  /** A pool: each command goes to another connection. */
+  readonly totalClients?: number;
+  wait?(replicas: number, timeoutMs: number): Promise<unknown>;
+}
+
+export function isNodeRedis(client: unknown): client is NodeRedisClient {
+  const { evalSha, isOpen } = (client ?? {}) as Partial<NodeRedisClient>;
+  return typeof evalSha === 'function' && typeof isOpen === 'boolean';
+}
+
+export function adaptNodeRedis(client: NodeRedisClient): ClientAdapter {
+  const details = client as Details;
+  const cluster = typeof details.nodeClient === 'function';
+  const oneConnection = !cluster && details.totalClients === undefined && details.isReady !== undefined;
+  return {
+    library: 'node-redis',
+    cluster,
+    run: runnerOf(client).run,
+    prepare() {
+      // We do not connect it: who opens a connection has to close it, or the process does not end.
+      if (!client.isOpen)
+        return {
+          refused: 'it is not connected, or was closed. Do: await client.connect(), before it is used.',
+        };
+      // With RESP 3 a connection that subscribes takes other commands, too.
+      if (details.isPubSubActive === true && details.options?.RESP !== 3)
+        return { refused: 'it is subscribed. Give joblatch a client of its own (client.duplicate()).' };
+      // A cluster or a pool does not always say.
+      return details.isReady === false ? 'later' : 'ready';
+    },
+    async masters() {
+      if (!cluster) return [runnerOf(client)];
+      const nodes = await Promise.all((details.masters ?? []).map((node) => details.nodeClient?.(node)));
+      return nodes.filter((node) => node !== undefined).map(runnerOf);
+    },
+    events: client as ClientEvents,
+    wait: oneConnection ? details.wait?.bind(client) : undefined,
+  };
+}
+
+function runnerOf(client: NodeRedisClient): ScriptRunner {
+  return {
+    run(by, script, keys, args) {
+      const options = { keys: [...keys], arguments: [...args] };
+      return by === 'hash' ? client.evalSha(script, options) : client.eval(script, options);
+    },
+  };
+}

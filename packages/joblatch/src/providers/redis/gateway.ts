@@ -1,0 +1,244 @@
+import type { StoreOperation } from '../../provider/errors.js';
+import type { CallOptions } from '../../provider/lock-provider.js';
+import type { ScriptRunner } from './client.js';
+import {
+  asStoreError,
+  ClientRefused,
+  GaveUp,
+  isUnknownScript,
+  isWrongType,
+  withoutSecrets,
+} from './errors.js';
+import { KeySpace } from './keys.js';
+import type { Settings } from './options.js';
+import { ECHO, type Script, TYPES } from './scripts.js';
+
+/** What one call of the provider may do. */
+export interface Line {
+  readonly keys: KeySpace;
+  /** Runs a script; on one server of a cluster, if that is named. */
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    on?: ScriptRunner,
+  ): Promise<string>;
+}
+
+/** Events after which it is worth asking the client again. */
+const STATE_EVENTS = ['ready', 'end', 'error'];
+const PROBE = 'joblatch';
+
+/** The one way to the client: bounds every call, waits for the connection, knows scripts and prefixes. */
+export class Gateway {
+  readonly #settings: Settings;
+  readonly #pending = new Set<(why: unknown) => void>();
+  readonly #waiting = new Set<() => void>();
+  #keys: KeySpace | undefined;
+  #listening = false;
+  #closed = false;
+  #lastError: unknown;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+  }
+
+  /** Does `work` when the client can send, and lets the caller go when his signal aborts or the time is over. */
+  async call<T>(
+    operation: StoreOperation,
+    key: string | undefined,
+    options: CallOptions | undefined,
+    work: (line: Line) => Promise<T>,
+  ): Promise<T> {
+    try {
+      return await this.#bounded(options?.signal, async (call) => {
+        const keys = await this.#keySpace(call);
+        return work({ keys, run: (...args) => this.#run(call, ...args) });
+      });
+    } catch (error) {
+      throw asStoreError(error, { operation, key, library: this.#settings.client.library });
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const giveUp of this.#pending) giveUp(closed());
+    this.#stopListening();
+  }
+
+  /**
+   * What the caller gave up is not sent any more. What was sent can not be taken back: a grant that comes of
+   * it is given back by whoever called, who knows the owner.
+   */
+  #bounded<T>(signal: AbortSignal | undefined, work: (call: Call) => Promise<T>): Promise<T> {
+    const { runtime, timeoutMs } = this.#settings;
+    return new Promise<T>((resolve, reject) => {
+      if (this.#closed) throw closed();
+      if (signal?.aborted) throw new GaveUp(0, signal.reason);
+      this.#listen();
+      const call = new Call();
+      const startedAt = runtime.monotonic();
+      const giveUp = (why: unknown): void => {
+        settle();
+        call.end();
+        reject(why);
+      };
+      const stop = (): void =>
+        giveUp(new GaveUp(runtime.monotonic() - startedAt, call.waiting ? this.#lastError : signal?.reason));
+      const settle = (): void => {
+        this.#pending.delete(giveUp);
+        cancelTimer?.();
+        signal?.removeEventListener('abort', stop);
+      };
+      const cancelTimer = signal === undefined ? runtime.setTimer(stop, timeoutMs) : undefined;
+      signal?.addEventListener('abort', stop, { once: true });
+      this.#pending.add(giveUp);
+      work(call).then(
+        (value) => {
+          settle();
+          resolve(value);
+        },
+        (error: unknown) => {
+          settle();
+          reject(error);
+        },
+      );
+    });
+  }
+
+  /**
+   * Clients put a prefix in front of keys (ioredis, node-redis 6) and tell of it in different ways, or not at all.
+   * What the server gets is certain; hash slots and patterns are made of that.
+   */
+  async #keySpace(call: Call): Promise<KeySpace> {
+    if (this.#keys !== undefined) return this.#keys;
+    const seen = await this.#run(call, ECHO, [PROBE], []);
+    const prefix = seen.slice(0, -PROBE.length);
+    if (!seen.endsWith(PROBE) || prefix.includes('\uFFFD') || /\{[^}]*$/.test(prefix)) {
+      throw new ClientRefused(
+        `it turns the key "${PROBE}" into ${JSON.stringify(seen)}. Accepted: a prefix of well-formed text, without a brace that stays open`,
+      );
+    }
+    this.#keys = new KeySpace(prefix, this.#settings.names);
+    return this.#keys;
+  }
+
+  async #run(
+    call: Call,
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    on: ScriptRunner = this.#settings.client,
+  ): Promise<string> {
+    await this.#untilReady(call);
+    const texts = args.map(String);
+    const answer = async (): Promise<string> => {
+      try {
+        return textOf(await on.run('hash', script.sha, keys, texts));
+      } catch (error) {
+        // Nothing was executed. EVAL leaves it with the server, for the next time.
+        if (!isUnknownScript(error) || call.ended) throw error;
+        return textOf(await on.run('text', script.lua, keys, texts));
+      }
+    };
+    try {
+      return await answer();
+    } catch (error) {
+      if (!isWrongType(error) || call.ended || script === TYPES) throw error;
+      const types = await this.#run(call, TYPES, keys, []);
+      throw wrongType(keys, types.split(' '));
+    }
+  }
+
+  /** Nothing is left to the queue of a client: it would be executed after its caller has long gone. */
+  async #untilReady(call: Call): Promise<void> {
+    for (;;) {
+      if (call.ended) throw new GaveUp(0, undefined);
+      const state = this.#settings.client.prepare();
+      if (state === 'ready') return;
+      if (state !== 'later') throw new ClientRefused(state.refused);
+      call.waiting = true;
+      await this.#nextEvent(call);
+      call.waiting = false;
+    }
+  }
+
+  /** Resolves when the client may have changed its state, or the call has ended. */
+  #nextEvent(call: Call): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      this.#waiting.add(wake);
+      call.onEnd = wake;
+    });
+  }
+
+  /**
+   * One listener an event, however many wait. And an EventEmitter whose `error` nobody listens to throws, which would
+   * be the end of the process.
+   */
+  #listen(): void {
+    if (this.#listening) return;
+    this.#listening = true;
+    const { events } = this.#settings.client;
+    events?.on('error', this.#onError);
+    for (const event of STATE_EVENTS) events?.on(event, this.#onState);
+  }
+
+  #stopListening(): void {
+    if (!this.#listening) return;
+    this.#listening = false;
+    const { events } = this.#settings.client;
+    events?.off('error', this.#onError);
+    for (const event of STATE_EVENTS) events?.off(event, this.#onState);
+  }
+
+  readonly #onState = (): void => {
+    for (const wake of this.#waiting) wake();
+  };
+
+  readonly #onError = (error: unknown): void => {
+    this.#lastError = error;
+    const told = withoutSecrets(error);
+    try {
+      this.#settings.onError?.(told instanceof Error ? told : new Error(String(told)));
+    } catch {
+      // A listener that throws changes nothing.
+    }
+  };
+}
+
+/** One call as it goes on. */
+class Call {
+  ended = false;
+  /** For the client to be connected. */
+  waiting = false;
+  onEnd: (() => void) | undefined;
+
+  end(): void {
+    this.ended = true;
+    this.onEnd?.();
+  }
+}
+
+function closed(): Error {
+  return new Error('the provider was closed.');
+}
+
+/** Told to by a type mapping or a decoder, a client answers bytes. */
+function textOf(reply: unknown): string {
+  const text = reply instanceof Uint8Array ? Buffer.from(reply).toString() : reply;
+  if (typeof text !== 'string') throw new Error(`the script was answered by ${typeof reply}, not by a text.`);
+  if (text === 'QUEUED')
+    throw new ClientRefused('it has a transaction open (MULTI). Give joblatch a client of its own');
+  return text;
+}
+
+function wrongType(keys: readonly string[], types: readonly string[]): Error {
+  const index = types.findIndex((type) => type !== 'string' && type !== 'none');
+  return new Error(
+    `the key ${JSON.stringify(keys[index])} holds a ${types[index]}, not a lock. Remove it, or give another keyPrefix or environment`,
+  );
+}
