@@ -1,4 +1,10 @@
-import { isLockError, LockLostError, LockOptionsError, LockStoreError } from 'joblatch';
+import {
+  isLockError,
+  LockLostError,
+  LockOptionsError,
+  LockStoreError,
+  type TryAcquireOptions,
+} from 'joblatch';
 import { fault } from 'joblatch/testing';
 import { describe, expect, test } from 'vitest';
 import { World } from '../support/world.js';
@@ -331,7 +337,7 @@ describe('what is refused at once', () => {
     ['a misspelt option', 'k', { leese: '1s' }, /no option "leese"/],
   ])('%s', async (_what, key, options, message) => {
     const { locks, provider } = new World().instance();
-    const error = await locks.tryAcquire(key, options).catch((e: unknown) => e);
+    const error = await locks.tryAcquire(key, options as TryAcquireOptions).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(LockOptionsError);
     expect((error as Error).message).toMatch(message);
     expect(isLockError(error, 'OPTIONS')).toBe(true);
