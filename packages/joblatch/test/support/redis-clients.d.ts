@@ -23,4 +23,8 @@ export declare function openRedis(
   options?: Partial<RedisProviderOptions> & { readonly cluster?: boolean },
 ): Promise<LockProvider>;
 export declare function open(): Promise<LockProvider>;
-export declare function moduleUrl(client: string, url: string, cluster?: boolean): URL;
+export declare function moduleUrl(
+  client: string,
+  url: string,
+  options?: { readonly environment?: string; readonly cluster?: 'true' },
+): URL;

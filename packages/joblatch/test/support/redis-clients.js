@@ -6,9 +6,6 @@ import { redisProvider } from 'joblatch/redis';
 
 const require = createRequire(new URL('../../../../drivers/', import.meta.url));
 
-/** A call that has no signal need not take longer to fail in a test. */
-const TIMEOUT_MS = 1_500;
-
 /** An ioredis client without `error` listener would write to the console; joblatch listens only from first use on. */
 const quiet = (client) => client.on('error', () => {});
 
@@ -46,7 +43,7 @@ const glide = (options = {}) => {
     library.Logger.init('off');
     const { hostname, port } = new URL(url);
     const addresses = [{ host: hostname, port: Number(port) }];
-    return library[kind].createClient({ addresses, requestTimeout: TIMEOUT_MS, ...options });
+    return library[kind].createClient({ addresses, requestTimeout: 3_000, ...options });
   };
   return {
     library: '@valkey/valkey-glide',
@@ -106,7 +103,7 @@ export const VARIANTS = {
 export async function openRedis(name, url, { cluster = false, ...options } = {}) {
   const kind = CLIENTS[name] ?? VARIANTS[name];
   const client = await (cluster ? kind.openCluster(url) : kind.open(url));
-  const provider = redisProvider({ client, timeoutMs: TIMEOUT_MS, ...options });
+  const provider = redisProvider({ client, ...options });
   const close = provider.close.bind(provider);
   provider.close = async () => {
     await close();
@@ -117,15 +114,13 @@ export async function openRedis(name, url, { cluster = false, ...options } = {})
 
 /** What `import(url)` gives to a worker. */
 export function open() {
-  const { searchParams } = new URL(import.meta.url);
-  return openRedis(searchParams.get('client'), searchParams.get('url'), {
-    cluster: searchParams.get('cluster') === 'true',
-  });
+  const { client, url, cluster, ...options } = Object.fromEntries(new URL(import.meta.url).searchParams);
+  return openRedis(client, url, { cluster: cluster === 'true', ...options });
 }
 
-/** The URL of this module for one client and server. */
-export function moduleUrl(client, url, cluster = false) {
+/** The URL of this module for one client and server, with options of the provider that are texts. */
+export function moduleUrl(client, url, options = {}) {
   const module = new URL(import.meta.url);
-  module.search = new URLSearchParams({ client, url, cluster: String(cluster) }).toString();
+  module.search = new URLSearchParams({ client, url, ...options }).toString();
   return module;
 }

@@ -18,8 +18,9 @@ interface ScriptArguments {
 /** What only some have, or what their types do not show. */
 interface Details extends NodeRedisClient {
   readonly isReady?: boolean;
-  readonly isPubSubActive?: boolean;
-  readonly options?: { readonly RESP?: number } | undefined;
+  readonly options?: { readonly legacyMode?: boolean } | undefined;
+  /** Version 4 in its legacy mode: the methods that answer by promise. */
+  readonly v4?: NodeRedisClient;
   readonly masters?: readonly unknown[];
   nodeClient?(node: unknown): NodeRedisClient | Promise<NodeRedisClient>;
   /** A pool: each command goes to another connection. */
@@ -34,31 +35,30 @@ export function isNodeRedis(client: unknown): client is NodeRedisClient {
 
 export function adaptNodeRedis(client: NodeRedisClient): ClientAdapter {
   const details = client as Details;
+  // The methods of the client itself then answer by callback. (Without the legacy mode `v4` throws.)
+  const promising = details.options?.legacyMode === true ? (details.v4 ?? client) : client;
   const cluster = typeof details.nodeClient === 'function';
   const oneConnection = !cluster && details.totalClients === undefined && details.isReady !== undefined;
   return {
     library: 'node-redis',
     cluster,
-    run: runnerOf(client).run,
+    run: runnerOf(promising).run,
     prepare() {
       // We do not connect it: who opens a connection has to close it, or the process does not end.
       if (!client.isOpen)
         return {
           refused: 'it is not connected, or was closed. Do: await client.connect(), before it is used.',
         };
-      // With RESP 3 a connection that subscribes takes other commands, too.
-      if (details.isPubSubActive === true && details.options?.RESP !== 3)
-        return { refused: 'it is subscribed. Give joblatch a client of its own (client.duplicate()).' };
       // A cluster or a pool does not always say.
       return details.isReady === false ? 'later' : 'ready';
     },
     async masters() {
-      if (!cluster) return [runnerOf(client)];
+      if (!cluster) return [runnerOf(promising)];
       const nodes = await Promise.all((details.masters ?? []).map((node) => details.nodeClient?.(node)));
       return nodes.filter((node) => node !== undefined).map(runnerOf);
     },
     events: client as ClientEvents,
-    wait: oneConnection ? details.wait?.bind(client) : undefined,
+    wait: oneConnection ? (promising as Details).wait?.bind(promising) : undefined,
   };
 }
 

@@ -139,7 +139,8 @@ class RedisProvider implements LockProvider {
           line,
           page.map((key) => ({ key })),
           async (_batch, keys) => {
-            gone += Number(await line.run(PURGE, keys, [idleMs]));
+            const count = Number(await line.run(PURGE, keys, [idleMs]));
+            gone += count;
           },
         );
       });
