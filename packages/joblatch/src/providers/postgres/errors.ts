@@ -136,7 +136,7 @@ function explain(error: unknown): string {
     case STATES.noRight:
       return `${found}. joblatch needs SELECT, INSERT and UPDATE on the table, DELETE to purge, CREATE to migrate.`;
     case STATES.readOnly:
-      return `${found}. Is this a standby, or default_transaction_read_only on? Locks are written: connect to the primary.`;
+      return `${found}. Is this a standby, a client with a transaction open, or default_transaction_read_only on? Locks are written: connect to the primary.`;
     case STATES.lockNotAvailable:
       return `somebody else keeps the record or the table locked (${found}). Is a transaction left open?`;
     case STATES.serializationFailure:

@@ -39,6 +39,7 @@ export class Session {
     work: (layout: Layout, query: Query) => Promise<T>,
   ): Promise<T> {
     try {
+      if (this.#closed) throw closed();
       return await this.#bounded(options?.signal, async (signal) => {
         const query = this.#querying(signal);
         const layout = await abandonable(this.#find(), signal);
@@ -96,7 +97,7 @@ export class Session {
     return async <T>(sql: string, { waitMs = WAIT_MS, relaxed = false }: QueryOptions = {}): Promise<T[]> => {
       const message = `${prologue(waitMs, relaxed)};\n${sql}`;
       for (let attempt = 1; ; attempt += 1) {
-        if (this.#closed) throw new Error('the provider was closed');
+        if (this.#closed) throw closed();
         try {
           const [before, rows = []] = await this.#connection.send(message, signal);
           if (before?.[0] === OPEN_TRANSACTION) throw new OpenTransaction();
@@ -132,4 +133,8 @@ function pause(runtime: Runtime): Promise<void> {
   return new Promise((resolve) => {
     runtime.setTimer(resolve, LONGEST_PAUSE_MS * runtime.random());
   });
+}
+
+function closed(): Error {
+  return new Error('the provider was closed');
 }
