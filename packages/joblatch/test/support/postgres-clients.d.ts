@@ -3,6 +3,8 @@ import type {
   PgClient,
   Pglite,
   PgPool,
+  PgPoolClient,
+  PgQuery,
   PostgresClients,
   PostgresJs,
   PostgresProviderOptions,
@@ -15,17 +17,25 @@ export interface PgRows {
   query(sql: string, values?: readonly unknown[]): Promise<{ readonly rows: Record<string, unknown>[] }>;
 }
 
+export interface TestPoolClient extends PgRows, PgPoolClient {
+  query(
+    sql: string | PgQuery,
+    values?: readonly unknown[],
+  ): Promise<{ readonly rows: Record<string, unknown>[] }>;
+}
+
 export interface TestClients {
-  'pg Pool': PgPool &
+  'pg Pool': Omit<PgPool, 'connect'> &
     PgRows & {
+      connect(): Promise<TestPoolClient>;
       end(): Promise<void>;
-      connect(): Promise<PgRows & { release(): void; readonly processID: number }>;
       readonly totalCount: number;
       readonly idleCount: number;
       readonly waitingCount: number;
       listenerCount(event: string): number;
     };
-  'pg Client': PgClient & PgRows & { end(): Promise<void>; listenerCount(event: string): number };
+  'pg Client': Omit<PgClient, 'query'> &
+    TestPoolClient & { end(): Promise<void>; listenerCount(event: string): number };
   'postgres.js': PostgresJs & {
     end(options?: object): Promise<void>;
     begin<T>(work: (sql: PostgresJs) => Promise<T>): Promise<T>;
