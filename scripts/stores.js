@@ -17,7 +17,7 @@ import { parseArgs } from 'node:util';
 import { installPackages } from './stores/install.js';
 import { scratchFolder, sweepOldFolders } from './stores/scratch.js';
 import { startServer, stopServers } from './stores/server.js';
-import { findStore, STORES } from './stores/table.js';
+import { findStore, isIncomplete, STORES } from './stores/table.js';
 
 const { values: options } = parseArgs({
   options: {
@@ -40,7 +40,7 @@ function chosenStores() {
 
 /** The binaries of each store that is here; installs the missing ones if told to, else says how. */
 function found(stores) {
-  const missing = stores.filter((store) => findStore(store) === undefined);
+  const missing = stores.filter(isIncomplete);
   if (missing.length > 0 && options.install) installPackages(missing.flatMap((store) => store.packages));
   return stores.flatMap((store) => {
     const binaries = findStore(store);

@@ -3,7 +3,9 @@ const USER = 'joblatch';
 export const postgres = {
   name: 'postgres',
   variable: 'JOBLATCH_TEST_POSTGRES',
-  packages: ['postgresql'],
+  packages: ['postgresql', 'pgbouncer', 'faketime'],
+  // Without them the tests that start them are left out.
+  extras: ['pgbouncer', 'faketime'],
   binaries: { initdb: ['initdb'], postgres: ['postgres'] },
   prepare: ({ binaries, data }) => [
     [binaries.initdb, '-D', data, '-U', USER, '--auth=trust', '--encoding=UTF8', '--no-locale', '--no-sync'],

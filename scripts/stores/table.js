@@ -9,6 +9,7 @@ import { redis } from './redis.js';
  * - `name`, and `variable`: what the tests read its URL from;
  * - `packages`: what Debian calls it;
  * - `binaries`: the programs that are needed, each with the names that it goes by;
+ * - `extras`: more programs that tests of this store start themselves, if any;
  * - `prepare(place)`: commands that make the data, if any; `command(place)`: the server itself, in the
  *   foreground; a place is `{ binaries, data, port }`, and so are the arguments of `url(place)`;
  * - `greeting`: what to send, if the server does not speak first, to learn by `isReady(answer)` whether it
@@ -46,6 +47,13 @@ export function findBinary(...names) {
       }
     }
   return undefined;
+}
+
+/** Whether a program is missing that is needed, or that some tests of the store want. */
+export function isIncomplete(store) {
+  return (
+    findStore(store) === undefined || (store.extras ?? []).some((name) => findBinary(name) === undefined)
+  );
 }
 
 /** The paths of a store's programs; undefined if one is missing. */
