@@ -54,7 +54,8 @@ export function createLocks(options: LocksOptions): Locks {
     provider: settings.provider,
     tryAcquire: (key, options) => tryAcquire(client, key, options),
     acquire: (key, options) => acquire(client, key, options),
-    withLock: <T>(key: string, ...rest: WithLockArguments<T>) => withLock<T>(client, key, ...split(rest)),
+    withLock: async <T>(key: string, ...rest: WithLockArguments<T>) =>
+      withLock<T>(client, key, ...split(rest)),
     job: (options, fn) => createJob(client, defaultNames, options, fn),
     on: (event, listener) => client.events.on(event, listener),
     stop,

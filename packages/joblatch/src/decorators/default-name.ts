@@ -33,14 +33,27 @@ export function nameOf(home: object, method: string | symbol): string {
 }
 
 /**
- * The object on which the method was defined, for decorators that are not told: the one furthest up the chain
- * that has it. It must not depend on which subclass happens to be made first, since every process must arrive
- * at the same name.
+ * Where a standard decorator's method is at home, which the decorator is not told: the one object up the chain
+ * that has it. Every process must arrive at the same name, so nothing is guessed: not from whatever the method is
+ * called on, and not where several classes of the chain have a method of that name.
+ *
+ * @throws LockOptionsError if that is not certain
  */
-export function homeOf(instance: object, method: string | symbol): object {
-  let home = instance;
-  for (let at: object | null = instance; at !== null; at = Object.getPrototypeOf(at)) {
-    if (Object.hasOwn(at, method)) home = at;
+export function homeOf(
+  self: object,
+  { name, private: isPrivate }: ClassMethodDecoratorContext,
+  method: object,
+): object {
+  const homes: object[] = [];
+  for (let at: object | null = self; at !== null && !isPrivate; at = Object.getPrototypeOf(at)) {
+    if (Object.hasOwn(at, name)) homes.push(at);
   }
-  return home;
+  // Another decorator, above ours, may have put its own function there; where it did not, ours is found.
+  const own = homes.filter((home) => Object.getOwnPropertyDescriptor(home, name)?.value === method);
+  const [home, ...others] = own.length > 0 ? own : homes;
+  if (home !== undefined && others.length === 0) return home;
+  throw new LockOptionsError(
+    `Which class the method ${String(name)} belongs to can not be told for certain, so its job needs a name: ` +
+      '@SchedulerLock({ name: … }).',
+  );
 }

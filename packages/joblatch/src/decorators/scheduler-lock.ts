@@ -57,11 +57,16 @@ function decorateStandard(
   context: ClassMethodDecoratorContext,
 ): Method {
   refuseUnlessMethod(context.kind === 'method' ? method : undefined, context.name);
-  const nameAt = (self: unknown): string =>
-    options.name ?? claimDefaultName(nameOf(homeOf(Object(self), context.name), context.name), wrapper);
-  const wrapper = lock(options, method, nameAt);
+  let name = options.name;
+  const wrapper = lock(options, method, () => {
+    if (name !== undefined) return name;
+    throw new LockOptionsError(
+      `The method ${String(context.name)} was called before an instance of its class was made, and until then its job ` +
+        'has no name: say @SchedulerLock({ name: … }).',
+    );
+  });
   context.addInitializer(function (this: unknown) {
-    nameAt(this);
+    name ??= claimDefaultName(nameOf(homeOf(Object(this), context, wrapper), context.name), wrapper);
   });
   return wrapper;
 }
@@ -86,12 +91,12 @@ function refuseUnlessMethod(value: unknown, name: string | symbol): void {
 /** With these, whatever an option says is checked where the class is defined, before there is a client. */
 const NO_CLIENT_YET = { atMostMs: LONGEST_DURATION_MS, atLeastMs: 0, keepAlive: false } as const;
 
-function lock(options: SchedulerLockOptions, method: Method, nameAt: (self: unknown) => string): Method {
+function lock(options: SchedulerLockOptions, method: Method, nameNow: () => string): Method {
   const { locks, ...jobOptions } = options;
   defineJob({ ...jobOptions, name: options.name ?? (method.name || 'method') }, method, NO_CLIENT_YET);
 
   const locked = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
-    const name = nameAt(this);
+    const name = nameNow();
     const client = (typeof locks === 'function' ? locks() : locks) ?? defaultLocks;
     if (client === undefined) {
       throw new LockOptionsError(

@@ -47,7 +47,8 @@ function slotFrom(arg: unknown, name: string): number | undefined {
   if (!isPlainObject(arg) || !Object.hasOwn(arg, 'slot')) return undefined;
   const { slot } = arg as { readonly slot: unknown };
   const ms = slot instanceof Date ? slot.getTime() : slot;
-  return readSlot(`job ${JSON.stringify(name)}`, { slot: ms }).slot;
+  // Who says a slot means one: undefined is a misspelt property of the scheduler, and would run without.
+  return readSlot(`job ${JSON.stringify(name)}`, { slot: ms ?? Number.NaN }).slot;
 }
 
 function isPlainObject(arg: unknown): arg is object {

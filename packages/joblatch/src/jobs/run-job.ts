@@ -14,7 +14,7 @@ interface Run {
   readonly context: JobContext;
   /** False once the function has settled: what it left running is outside. */
   active: boolean;
-  readonly outer: Run | undefined;
+  outer: Run | undefined;
 }
 
 const storage = new AsyncLocalStorage<Run>();
@@ -37,8 +37,11 @@ function innermost(matches: (run: Run) => boolean): Run | undefined {
   return undefined;
 }
 
-function current(): Run | undefined {
-  return storage.getStore();
+/** What a new run is inside of. Runs that have settled are left out: a job that starts itself again kept them all. */
+function surroundingRun(): Run | undefined {
+  const run = innermost(() => true);
+  while (run?.outer?.active === false) run.outer = run.outer.outer;
+  return run;
 }
 
 /** How the function of a job came to its end. */
@@ -69,15 +72,22 @@ async function lockAndRun<T>(
   const lock = await take(client, job, slot);
   if (lock === 'stopping') return { status: 'skipped', reason: 'stopping' };
   if (!isLock(lock)) return skipped(lock);
-  const run: Run = { client, lock, context: contextOf(job.name, lock), active: true, outer: current() };
+  const run: Run = {
+    client,
+    lock,
+    context: contextOf(job.name, lock),
+    active: true,
+    outer: innermost(() => true),
+  };
   const { ending, tookMs } = await execute(run, fn, false);
   // What counts is whether the lock was held until the function ended, so it is looked at before it is given back.
-  const succeeded = 'value' in ending && !lock.noticeLoss();
+  const givenAway = !lock.noticeLoss() && !lock.held;
+  const succeeded = 'value' in ending && lock.held;
   const doneSlot = job.perSlot === 'at-least-once' && succeeded ? lock.slot : undefined;
   // An error of the release was told to the listeners, and the release is tried again in the background; the
   // caller gets what the function gave.
   await lock.giveBack(doneSlot).catch(() => false);
-  return conclude(lock, ending, tookMs);
+  return conclude(lock, ending, tookMs, givenAway ? 'release' : undefined);
 }
 
 async function take(
@@ -112,7 +122,7 @@ function skipped({ reason, leftMs }: Refused): Skipped {
 /** The same name again inside its own run: the store is not asked, the lock is the outer one's. */
 async function runNested<T>(outer: Run, fn: JobFunction<T>): Promise<Outcome<T>> {
   const { lock } = outer;
-  const { ending, tookMs } = await execute({ ...outer, active: true, outer: current() }, fn, true);
+  const { ending, tookMs } = await execute({ ...outer, active: true, outer: surroundingRun() }, fn, true);
   // The outer run may not have waited for this one: then it gave the lock away under it.
   const givenAway = !lock.noticeLoss() && !lock.held;
   return conclude(lock, ending, tookMs, givenAway ? 'release' : undefined);

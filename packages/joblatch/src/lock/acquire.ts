@@ -1,4 +1,5 @@
 import { LockNotAcquiredError, LockOptionsError } from '../provider/errors.js';
+import type { Refused } from '../provider/lock-provider.js';
 import { checkKey, parseDuration, refuseUnknown, SLOT_MEMORY_MS, show } from '../provider/values.js';
 import { type Attempt, isLock, type LockClient, lossOf } from './client.js';
 import type { HeldLock } from './held-lock.js';
@@ -47,23 +48,47 @@ export async function acquire(
 }
 
 async function waitFor(client: LockClient, attempt: Attempt, waitMs: number): Promise<HeldLock> {
-  const { runtime, pollMs } = client.settings;
-  const { key, signal } = attempt;
-  const giveUpAt = runtime.monotonic() + waitMs;
-  for (;;) {
-    client.refuseWhenStopping(key);
-    const result = await client.attempt(attempt);
-    if (isLock(result)) return result;
-
-    const restMs = giveUpAt - runtime.monotonic();
-    if (result.reason === 'slot' || restMs <= 0) {
-      const { reason, leftMs } = result;
-      throw new LockNotAcquiredError(notAcquired(key, waitMs, reason, leftMs), { key, reason, leftMs });
+  const giveUpAt = client.monotonic() + waitMs;
+  const first = await tryOnce(client, attempt, waitMs, giveUpAt);
+  if (isLock(first)) return first;
+  const place = client.lines.join(attempt.key);
+  try {
+    for (let refused = first; ; ) {
+      const restMs = Math.max(0, giveUpAt - client.monotonic());
+      const sleepMs = place.isFirst ? Math.min(restMs, untilNextLook(client, refused)) : restMs;
+      await client.activity.sleep(sleepMs, attempt.signal, (wake) => {
+        place.wake = wake;
+      });
+      // Whoever has moved up to the front while asleep begins to look from now on.
+      const result = await tryOnce(client, attempt, waitMs, giveUpAt);
+      if (isLock(result)) return result;
+      refused = result;
     }
-    const pollsAfterMs = pollMs * (0.5 + runtime.random() / 2);
-    const endsAfterMs = result.leftMs === undefined ? pollsAfterMs : result.leftMs + AFTER_LEASE_MS;
-    await client.activity.sleep(Math.min(pollsAfterMs, endsAfterMs, restMs), signal);
+  } finally {
+    place.leave();
   }
+}
+
+/** @throws LockNotAcquiredError if waiting on is in vain */
+async function tryOnce(
+  client: LockClient,
+  attempt: Attempt,
+  waitMs: number,
+  giveUpAt: number,
+): Promise<HeldLock | Refused> {
+  const { key } = attempt;
+  client.refuseWhenStopping(key);
+  const result = await client.attempt(attempt);
+  if (isLock(result)) return result;
+  const { reason, leftMs } = result;
+  if (reason === 'held' && client.monotonic() < giveUpAt) return result;
+  throw new LockNotAcquiredError(notAcquired(key, waitMs, reason, leftMs), { key, reason, leftMs });
+}
+
+/** No longer than the present lease runs, and no longer than a poll, jittered. */
+function untilNextLook({ settings: { runtime, pollMs } }: LockClient, { leftMs }: Refused): number {
+  const poll = pollMs * (0.5 + runtime.random() / 2);
+  return leftMs === undefined ? poll : Math.min(poll, leftMs + AFTER_LEASE_MS);
 }
 
 function notAcquired(
@@ -87,6 +112,11 @@ function readAttempt(
 ): Attempt {
   checkKey(key);
   const name = JSON.stringify(key);
+  if (options.signal !== undefined && typeof options.signal?.throwIfAborted !== 'function') {
+    throw new LockOptionsError(`signal of ${name} is ${show(options.signal)}. Accepted: an AbortSignal.`, {
+      key,
+    });
+  }
   const { watchdogLeaseMs } = client.settings;
   const fixedMs = options.lease === undefined ? undefined : parseDuration(options.lease, `lease of ${name}`);
   const atLeastMs =

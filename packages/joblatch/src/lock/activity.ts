@@ -43,20 +43,24 @@ export class Activity {
     for (const notice of [...this.#onChange]) notice();
   }
 
-  /** Sleeps, unless the client stops or the signal aborts: then it wakes at once, and rejects with the signal's reason. */
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  /**
+   * Sleeps, unless the client stops or the signal aborts: then it wakes at once, and rejects with the signal's
+   * reason. `wakeable` gets a function that wakes it early.
+   */
+  sleep(ms: number, signal: AbortSignal | undefined, wakeable: (wake: () => void) => void): Promise<void> {
     return new Promise((resolve, reject) => {
       const done = (): void => {
-        cancel();
+        stopTimer();
+        stopListening();
         this.#onStop.delete(done);
-        signal?.removeEventListener('abort', done);
         if (signal?.aborted) reject(signal.reason);
         else resolve();
       };
-      const cancel = this.#runtime.setTimer(done, ms);
-      if (this.#stopping) return done();
+      const stopTimer = this.#runtime.setTimer(done, ms);
+      const stopListening = onAbort(signal, done);
       this.#onStop.add(done);
-      signal?.addEventListener('abort', done, { once: true });
+      wakeable(done);
+      if (this.#stopping || signal?.aborted) done();
     });
   }
 
@@ -78,10 +82,76 @@ export class Activity {
   }
 }
 
+/** A waiter's place in line. */
+export interface Place {
+  readonly isFirst: boolean;
+  /** Called when it becomes the first, or when looking again is worth while. */
+  wake: () => void;
+  leave(): void;
+}
+
+/**
+ * Who waits for a key in this process stands in line, and only the first asks the store: a thousand waiters
+ * cost it no more than one.
+ */
+export class Lines {
+  readonly #lines = new Map<string, Place[]>();
+
+  join(key: string): Place {
+    const line = this.#lines.get(key) ?? [];
+    this.#lines.set(key, line);
+    const place: Place = {
+      get isFirst() {
+        return line[0] === place;
+      },
+      wake: () => {},
+      leave: () => {
+        const wasFirst = line[0] === place;
+        line.splice(line.indexOf(place), 1);
+        if (line.length === 0) this.#lines.delete(key);
+        else if (wasFirst) line[0]?.wake();
+      },
+    };
+    line.push(place);
+    return place;
+  }
+
+  /** The key may be free: the first need not wait for his next look. */
+  nudge(key: string): void {
+    this.#lines.get(key)?.[0]?.wake();
+  }
+}
+
 export function delay(runtime: Runtime, ms: number): Promise<void> {
   return new Promise((resolve) => {
     runtime.setTimer(resolve, ms);
   });
+}
+
+/** The one listener of a signal, for all who wait under it: Node warns of a leak when there are more than ten. */
+class AbortFanOut {
+  readonly callbacks = new Set<{ readonly call: (reason: unknown) => void }>();
+
+  handleEvent({ target }: Event): void {
+    const { reason } = target as AbortSignal;
+    for (const { call } of [...this.callbacks]) call(reason);
+  }
+}
+
+const fanOuts = new WeakMap<AbortSignal, AbortFanOut>();
+
+/** Calls back when the signal aborts; returns a function that ends it. */
+export function onAbort(signal: AbortSignal | undefined, call: (reason: unknown) => void): () => void {
+  if (signal === undefined) return () => {};
+  const fanOut = fanOuts.get(signal) ?? new AbortFanOut();
+  fanOuts.set(signal, fanOut);
+  if (fanOut.callbacks.size === 0) signal.addEventListener('abort', fanOut);
+  const callback = { call };
+  fanOut.callbacks.add(callback);
+  return () => {
+    fanOut.callbacks.delete(callback);
+    if (fanOut.callbacks.size === 0) signal.removeEventListener('abort', fanOut);
+  };
 }
 
 /** Tells listeners. What one throws, or rejects with, reaches nobody: a listener changes nothing. */

@@ -7,17 +7,20 @@ import {
 } from '../provider/errors.js';
 import type {
   AcquireResult,
+  CallOptions,
   Granted,
   Refused,
   ReleaseRequest,
   RenewRequest,
+  RenewResult,
 } from '../provider/lock-provider.js';
-import { createOwnerId } from '../provider/runtime.js';
-import { Activity, delay, Emitter } from './activity.js';
-import { deadlineOf, HeldLock, type Keeping, type LockHome } from './held-lock.js';
-import { Keeper } from './keeper.js';
+import { createOwnerId, type Runtime } from '../provider/runtime.js';
+import { show } from '../provider/values.js';
+import { Activity, delay, Emitter, Lines } from './activity.js';
+import { deadlineOf, driftOf, HeldLock, type Keeping, type LockHome } from './held-lock.js';
+import { expectResults, Keeper } from './keeper.js';
 import type { Settings } from './options.js';
-import { callStore, GiveBack } from './store-call.js';
+import { callStore, GiveBack, type StoreCall } from './store-call.js';
 
 /** One attempt, in milliseconds, checked. */
 export interface Attempt extends Keeping {
@@ -41,8 +44,10 @@ export class LockClient implements LockHome {
   readonly settings: Settings;
   readonly events: Emitter = new Emitter();
   readonly activity: Activity;
+  readonly lines: Lines = new Lines();
   readonly #keeper: Keeper;
   readonly #giveBack: GiveBack;
+  readonly #attempts = new Set<StoreCall<AcquireResult>>();
   #drained = false;
 
   constructor(settings: Settings) {
@@ -90,6 +95,7 @@ export class LockClient implements LockHome {
     const { key, leaseMs, slot, oncePerMs, claim } = attempt;
     const owner = createOwnerId(runtime);
     let sentAt = 0;
+    let mayBeGranted = false;
     const call = callStore(
       runtime,
       { operation: 'acquire', key, timeoutMs: storeTimeoutMs, signal: attempt.signal },
@@ -97,22 +103,34 @@ export class LockClient implements LockHome {
         // That may have taken until the caller gave up: then nothing must be acquired any more.
         if (await this.#giveBack.flush(key)) options.signal?.throwIfAborted();
         sentAt = runtime.monotonic();
-        return provider.acquire({ key, owner, leaseMs, slot, oncePerMs, claim }, options);
+        mayBeGranted = true;
+        try {
+          return expectResult(
+            await provider.acquire({ key, owner, leaseMs, slot, oncePerMs, claim }, options),
+          );
+        } catch (error) {
+          // A request that this store can not hold was not sent to it.
+          if (isLockError(error, 'OPTIONS')) mayBeGranted = false;
+          throw error;
+        }
       },
     );
+    this.#attempts.add(call);
     let result: AcquireResult;
     try {
       result = await call.bounded;
     } catch (error) {
       // Whether the store granted it is not known; nobody will hold it, so it is given back in any case.
-      if (!isLockError(error, 'OPTIONS')) {
-        this.#giveBack.add({ key, owner, keepMs: 0 }, leaseMs, 'uncertain');
+      if (mayBeGranted) {
+        this.#giveBackLater({ key, owner }, leaseMs, 'uncertain');
         call.answer.then(
-          (late) => late.ok && this.#giveBack.add({ key, owner, keepMs: 0 }, leaseMs, 'granted'),
+          (late) => late.ok && this.#giveBackLater({ key, owner }, leaseMs, 'granted'),
           () => {},
         );
       }
       throw error;
+    } finally {
+      this.#attempts.delete(call);
     }
     if (result.ok) this.#refuseLate(attempt, owner, sentAt, result);
     return { sentAt, owner, result };
@@ -122,13 +140,35 @@ export class LockClient implements LockHome {
     const now = this.settings.runtime.monotonic();
     const late = now >= deadlineOf(sentAt, Math.min(leaseMs, granted.leftMs));
     if (!late && !this.activity.stopping) return;
-    this.#giveBack.add({ key, owner, keepMs: late ? atLeastMs : 0 }, leaseMs, 'granted');
+    this.#giveBackLater({ key, owner, keepMs: late ? atLeastMs : 0 }, leaseMs, 'granted');
     if (!late) throw stoppedError(key);
-    throw new LockStoreError(
-      `The store granted ${JSON.stringify(key)}, but its answer took ${Math.round(now - sentAt)} ms, too long for a lease of ` +
-        `${leaseMs} ms. It was given back. Use a longer lease, or find out why the store is slow.`,
-      { operation: 'acquire', key },
+    const tookMs = Math.round(now - sentAt);
+    const why =
+      leaseMs <= driftOf(leaseMs)
+        ? `but a lease of ${leaseMs} ms is over before anybody can use it: ${Math.ceil(driftOf(leaseMs))} ms are taken off for clocks ` +
+          'that run apart. It was given back. Use a longer lease.'
+        : `but its answer took ${tookMs} ms, too long for a lease of ${leaseMs} ms. It was given back. Use a longer ` +
+          'lease, or find out why the store is slow.';
+    throw new LockStoreError(`The store granted ${JSON.stringify(key)}, ${why}`, {
+      operation: 'acquire',
+      key,
+    });
+  }
+
+  /** Once the client has stopped, the store is not called any more: it may be closed. */
+  #giveBackLater(request: ReleaseRequest, leaseMs: number, kind: 'granted' | 'uncertain'): void {
+    if (!this.#drained) {
+      this.#giveBack.add(request, leaseMs, kind);
+      return;
+    }
+    if (kind === 'uncertain') return;
+    const { key } = request;
+    const error = new LockStoreError(
+      `The store granted ${JSON.stringify(key)} after the client had stopped. Nobody holds it, and it stays taken until its lease ` +
+        `of ${leaseMs} ms is over.`,
+      { operation: 'release', key },
     );
+    this.events.emit('error', { key, error });
   }
 
   // What a lock needs from its home.
@@ -137,37 +177,45 @@ export class LockClient implements LockHome {
     return this.settings.runtime.monotonic();
   }
 
-  async renewNow(lock: HeldLock, request: (now: number) => RenewRequest): Promise<number> {
+  async renewNow(lock: HeldLock, request: RenewRequest): Promise<number> {
     const { provider, runtime, storeTimeoutMs } = this.settings;
+    const { key } = lock;
     const giveUpAt = runtime.monotonic() + storeTimeoutMs;
     for (;;) {
       const sentAt = runtime.monotonic();
-      const [result] = await callStore(
-        runtime,
-        { operation: 'renew', key: lock.key, timeoutMs: Math.max(1, giveUpAt - sentAt) },
-        (options) => provider.renewMany([request(sentAt)], options),
-      ).bounded;
+      const limits = { operation: 'renew', key, timeoutMs: Math.max(0, giveUpAt - sentAt) } as const;
+      const call = async (options: CallOptions): Promise<readonly RenewResult[]> =>
+        expectResults(await provider.renewMany([request], options), 1);
+      const [result] = await callStore(runtime, limits, call).bounded;
       if (result === 'ok') return sentAt;
-      if (result === 'lost') {
-        lock.lose('renewal');
-        lock.assertHeld();
+      if (result === 'lost') lock.lose('renewal');
+      lock.assertHeld();
+      if (runtime.monotonic() + UNDECIDED_RETRY_MS >= giveUpAt) {
+        throw new LockStoreError(
+          `The store could not decide within ${storeTimeoutMs} ms whether ${JSON.stringify(key)} is renewed: somebody else has its ` +
+            'record locked. The lock is held as long as it was before.',
+          { operation: 'renew', key },
+        );
       }
       await delay(runtime, UNDECIDED_RETRY_MS);
+      lock.assertHeld();
     }
   }
 
-  async giveBack(lock: HeldLock, doneSlot: number | undefined): Promise<boolean> {
+  async giveBack(lock: HeldLock, doneSlot: number | undefined, isFirst: boolean): Promise<boolean> {
     this.#keeper.remove(lock);
     const { key, owner, token, atLeastMs: keepMs } = lock;
     const request: ReleaseRequest = { key, owner, keepMs, slot: doneSlot };
     try {
       const wasHeld = await this.activity.track(this.#release(request));
+      this.lines.nudge(key);
       if (wasHeld) this.events.emit('released', { key, token });
-      else lock.lostAtRelease();
+      // That it was gone is a loss only if neither an earlier release nor the end of the lease explains it.
+      else if (isFirst && !lock.isOver) lock.lostAtRelease();
       return wasHeld;
     } catch (error) {
       lock.releaseFailed();
-      this.#giveBack.add(request, lock.storedForMs, 'granted');
+      this.#giveBackLater(request, lock.storedForMs, 'granted');
       this.events.emit('error', { key, error });
       throw error;
     }
@@ -179,7 +227,7 @@ export class LockClient implements LockHome {
     this.events.emit('lost', { key, token, detectedBy });
     // The store may have it for a little longer (we stop before it does): no need to keep others waiting.
     if (detectedBy === 'deadline' || detectedBy === 'cap') {
-      this.#giveBack.add({ key, owner, keepMs }, lock.storedForMs, 'granted');
+      this.#giveBackLater({ key, owner, keepMs }, lock.storedForMs, 'granted');
     }
     this.activity.changed();
   }
@@ -190,9 +238,10 @@ export class LockClient implements LockHome {
   }
 
   /** Gives back what somebody still uses: for them it is lost. */
-  #abandon(lock: HeldLock): Promise<boolean> {
+  #abandon(lock: HeldLock): void {
+    const { key, owner, atLeastMs: keepMs } = lock;
     lock.lose('release');
-    return this.#release({ key: lock.key, owner: lock.owner, keepMs: lock.atLeastMs });
+    this.#giveBackLater({ key, owner, keepMs }, lock.storedForMs, 'granted');
   }
 
   #release(request: ReleaseRequest): Promise<boolean> {
@@ -208,21 +257,43 @@ export class LockClient implements LockHome {
 
   /** See `Locks.stop`. */
   async stop(graceMs: number): Promise<void> {
+    const { storeTimeoutMs } = this.settings;
     this.activity.stop();
     await this.activity.until(this.#isDrained, graceMs);
     if (!this.#isDrained()) {
       for (const lock of this.#keeper.locks) lock.abort(stoppedError(lock.key));
       await this.activity.until(this.#isDrained, SETTLE_AFTER_ABORT_MS);
     }
-    await Promise.allSettled([...this.#keeper.locks].map((lock) => this.#abandon(lock)));
-    await this.#giveBack.drain(this.settings.storeTimeoutMs);
-    this.#giveBack.clear();
+    for (const lock of this.#keeper.locks) this.#abandon(lock);
+    // What is still under way to the store may be granted yet; told to give up, the provider answers soon.
+    const answers = [...this.#attempts].map((call) => {
+      call.cancel(new LockError('STOPPED', 'The client is stopping.'));
+      return call.answer;
+    });
+    await settledWithin(this.settings.runtime, answers, storeTimeoutMs);
+    await this.#giveBack.drain(storeTimeoutMs);
     // Another call with a longer grace need not wait for a function that never ends.
     this.#drained = true;
     this.activity.changed();
   }
 
   readonly #isDrained = (): boolean => this.#drained || (this.activity.idle && this.#keeper.locks.size === 0);
+}
+
+async function settledWithin(runtime: Runtime, work: readonly Promise<unknown>[], ms: number): Promise<void> {
+  if (work.length === 0) return;
+  await new Promise<void>((resolve) => {
+    const cancel = runtime.setTimer(resolve, ms);
+    void Promise.allSettled(work).then(() => {
+      cancel();
+      resolve();
+    });
+  });
+}
+
+function expectResult(result: AcquireResult): AcquireResult {
+  if (typeof result?.ok === 'boolean') return result;
+  throw new TypeError(`the provider answered acquire with ${show(result)}`);
 }
 
 /** How long a function has, after its signal was aborted at the end of the grace, to come to an end. */

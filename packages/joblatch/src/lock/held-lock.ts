@@ -7,8 +7,8 @@ import type { Lock } from './lock.js';
 export interface LockHome {
   monotonic(): number;
   /** Sends one renewal now, apart from the beat; answers with the moment it was sent. */
-  renewNow(lock: HeldLock, request: (now: number) => RenewRequest): Promise<number>;
-  giveBack(lock: HeldLock, doneSlot: number | undefined): Promise<boolean>;
+  renewNow(lock: HeldLock, request: RenewRequest): Promise<number>;
+  giveBack(lock: HeldLock, doneSlot: number | undefined, isFirst: boolean): Promise<boolean>;
   /** The lock is lost: told once. */
   onLost(lock: HeldLock, detectedBy: LossDetection): void;
   onExtended(lock: HeldLock): void;
@@ -56,12 +56,17 @@ export class HeldLock implements Lock {
   #lostBy: LossDetection | undefined;
   /** All on the monotonic clock. */
   #deadline: number;
+  /** What the store has confirmed, and what it may have done at most: a request whose reply was lost counts. */
   #storedEnd: number;
+  #mayBeStoredUntil: number;
   #capAt: number;
   #renewAt = Number.POSITIVE_INFINITY;
   #controller: AbortController | undefined;
   #aborted: LockError | undefined;
   #releasing: Promise<boolean> | undefined;
+  #releases = 0;
+  /** Extensions go one after another: each starts from what the one before has confirmed. */
+  #lastExtension: Promise<unknown> = Promise.resolve();
 
   constructor(home: LockHome, grant: Grant, keeping: Keeping) {
     this.#home = home;
@@ -75,6 +80,7 @@ export class HeldLock implements Lock {
     this.#capAt = grant.sentAt + (keeping.capMs ?? Number.POSITIVE_INFINITY);
     this.#deadline = deadlineOf(grant.sentAt, grant.leaseMs);
     this.#storedEnd = grant.sentAt + grant.leaseMs;
+    this.#mayBeStoredUntil = this.#storedEnd;
     this.#planRenewal(grant.sentAt);
   }
 
@@ -110,18 +116,19 @@ export class HeldLock implements Lock {
     const ms = parseDuration(duration, `The extension of ${this.#name}`);
     const atLeastMs =
       options.atLeast === undefined
-        ? this.atLeastMs
+        ? undefined
         : parseDuration(options.atLeast, `atLeast of the extension of ${this.#name}`, { min: 0 });
+    this.assertHeld();
+    const extension = this.#lastExtension.then(() => this.#extend(ms, atLeastMs ?? this.atLeastMs));
+    this.#lastExtension = extension.catch(() => {});
+    await extension;
+  }
+
+  async #extend(ms: number, atLeastMs: number): Promise<void> {
     this.assertHeld();
     const capped = Number.isFinite(this.#capAt);
     const leaseMs = capped && this.renewLeaseMs !== undefined ? Math.min(ms, this.renewLeaseMs) : ms;
-    const sentAt = await this.#home.renewNow(this, () => ({
-      key: this.key,
-      owner: this.owner,
-      token: this.token,
-      leaseMs,
-      atLeastMs,
-    }));
+    const sentAt = await this.#home.renewNow(this, this.#request(leaseMs, atLeastMs));
     this.assertHeld();
     this.atLeastMs = atLeastMs;
     if (capped) this.#capAt = Math.max(this.#capAt, sentAt + ms);
@@ -148,13 +155,19 @@ export class HeldLock implements Lock {
     }
     // From here on no renewal is sent, and an answer to one that is under way means nothing.
     this.#state = 'released';
-    this.#releasing = this.#home.giveBack(this, doneSlot);
+    this.#releases += 1;
+    this.#releasing = this.#home.giveBack(this, doneSlot, this.#releases === 1);
     return this.#releasing;
+  }
+
+  /** Whether the lease that was confirmed last is over by now: then the store may have ended it by itself. */
+  get isOver(): boolean {
+    return this.#home.monotonic() >= this.#deadline;
   }
 
   /** How long the store may still keep the grant, at most. */
   get storedForMs(): number {
-    return Math.max(0, this.#storedEnd - this.#home.monotonic());
+    return Math.max(0, this.#mayBeStoredUntil - this.#home.monotonic());
   }
 
   /** The next moment at which the keeper has something to do for this lock. */
@@ -171,13 +184,12 @@ export class HeldLock implements Lock {
   /** The renewal to send at `now`; none is due again until it is answered. */
   beginRenewal(now: number): RenewRequest {
     this.#renewAt = Number.POSITIVE_INFINITY;
-    return {
-      key: this.key,
-      owner: this.owner,
-      token: this.token,
-      leaseMs: this.#leaseWithinCap(now),
-      atLeastMs: this.atLeastMs,
-    };
+    return this.#request(this.#leaseWithinCap(now), this.atLeastMs);
+  }
+
+  #request(leaseMs: number, atLeastMs: number): RenewRequest {
+    this.#mayBeStoredUntil = Math.max(this.#mayBeStoredUntil, this.#home.monotonic() + leaseMs);
+    return { key: this.key, owner: this.owner, token: this.token, leaseMs, atLeastMs };
   }
 
   /**

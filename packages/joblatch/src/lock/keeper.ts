@@ -1,5 +1,6 @@
 import type { CallOptions, RenewRequest, RenewResult } from '../provider/lock-provider.js';
 import type { Runtime } from '../provider/runtime.js';
+import { show } from '../provider/values.js';
 import type { HeldLock } from './held-lock.js';
 import { callStore, type StoreCall } from './store-call.js';
 
@@ -17,6 +18,7 @@ const CALLS_PER_LEASE = 3;
  */
 export class Keeper {
   readonly #locks = new Set<HeldLock>();
+  readonly #calls = new Set<StoreCall<unknown>>();
   readonly #runtime: Runtime;
   readonly #storeTimeoutMs: number;
   readonly #renewMany: RenewMany;
@@ -53,8 +55,13 @@ export class Keeper {
   remove(lock: HeldLock): void {
     if (!this.#locks.delete(lock)) return;
     if (lock.heldBy === 'function') this.#functions -= 1;
-    if (this.#locks.size === 0) this.#disarm();
-    else this.#wakeAt(this.#timerAt);
+    if (this.#locks.size > 0) {
+      this.#wakeAt(this.#timerAt);
+      return;
+    }
+    this.#disarm();
+    // Nobody waits for these any more, and they must not keep the process alive.
+    for (const call of this.#calls) call.cancel(new Error('The last lock was given back.'));
   }
 
   /** A lock's next event may have moved nearer. */
@@ -105,8 +112,9 @@ export class Keeper {
     );
     const timeoutMs = Math.min(this.#storeTimeoutMs, Math.ceil(shortest / CALLS_PER_LEASE));
     const call = callStore(this.#runtime, { operation: 'renew', timeoutMs }, (options) =>
-      this.#renewMany(requests, options),
+      this.#renewMany(requests, options).then((results) => expectResults(results, requests.length)),
     );
+    this.#calls.add(call);
     this.#apply(call, locks, requests, sentAt);
   }
 
@@ -129,17 +137,25 @@ export class Keeper {
         }),
       () => {},
     );
-    call.bounded.catch((error: unknown) => {
-      for (const lock of locks) {
+    const failed = (error: unknown): void => {
+      const concerned = locks.filter((lock) => this.#locks.has(lock));
+      for (const lock of concerned) {
         this.#retryLater(lock);
         this.moved(lock);
       }
-      this.#onError(error, locks);
-    });
+      if (concerned.length > 0) this.#onError(error, concerned);
+    };
+    call.bounded.catch(failed).finally(() => this.#calls.delete(call));
   }
 
   #retryLater(lock: HeldLock): void {
     const backoff = Math.min((lock.renewLeaseMs as number) / RETRY_PER_LEASE, LONGEST_RETRY_MS);
     lock.retryAt(this.#runtime.monotonic() + backoff * (0.5 + this.#runtime.random() / 2));
   }
+}
+
+/** What a provider answers to a renewal, if it is what the specification says. */
+export function expectResults(results: readonly RenewResult[], count: number): readonly RenewResult[] {
+  if (Array.isArray(results) && results.length === count) return results;
+  throw new TypeError(`the provider answered the renewal of ${count} grants with ${show(results)}`);
 }

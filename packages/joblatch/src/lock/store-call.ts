@@ -1,13 +1,16 @@
 import { isLockError, LockStoreError, type StoreOperation } from '../provider/errors.js';
 import type { CallOptions, ReleaseRequest } from '../provider/lock-provider.js';
-import type { Runtime } from '../provider/runtime.js';
+import { outsideOfAnyContext, type Runtime } from '../provider/runtime.js';
 import { show } from '../provider/values.js';
+import { onAbort } from './activity.js';
 
 export interface StoreCall<T> {
   /** Settles within the time-out, or as soon as the caller's signal aborts. */
   readonly bounded: Promise<T>;
   /** The provider's own answer, however late. Never unhandled. */
   readonly answer: Promise<T>;
+  /** Gives the call up: `bounded` rejects with the reason, and the provider is told. */
+  cancel(reason: unknown): void;
 }
 
 export interface CallLimits {
@@ -25,31 +28,23 @@ export function callStore<T>(
 ): StoreCall<T> {
   const cancellation = new Cancellation();
   const answer = invoke(limits, () => call(cancellation));
+  let cancel: (reason: unknown) => void = () => {};
   const bounded = new Promise<T>((resolve, reject) => {
-    const giveUp = (reason: unknown): void => {
+    const settle = (): void => {
+      stopTimer();
+      stopListening();
+    };
+    cancel = (reason) => {
       settle();
       reject(reason);
       cancellation.abort(reason);
     };
-    const onAbort = (): void => giveUp(limits.signal?.reason);
-    const cancelTimer = runtime.setTimer(() => giveUp(timeoutError(limits)), limits.timeoutMs);
-    limits.signal?.addEventListener('abort', onAbort, { once: true });
-    const settle = (): void => {
-      cancelTimer();
-      limits.signal?.removeEventListener('abort', onAbort);
-    };
-    answer.then(
-      (value) => {
-        settle();
-        resolve(value);
-      },
-      (error: unknown) => {
-        settle();
-        reject(error);
-      },
-    );
+    const stopTimer = runtime.setTimer(() => cancel(timeoutError(limits)), limits.timeoutMs);
+    const stopListening = onAbort(limits.signal, (reason) => cancel(reason));
+    if (limits.signal?.aborted) cancel(limits.signal.reason);
+    answer.then(resolve, reject).finally(settle);
   });
-  return { bounded, answer };
+  return { bounded, answer, cancel: (reason) => cancel(reason) };
 }
 
 /** The options of a call; its signal is made only if the provider looks at it, since most never do. */
@@ -66,7 +61,7 @@ class Cancellation implements CallOptions {
   }
 
   abort(reason: unknown): void {
-    this.#aborted = { reason };
+    this.#aborted ??= { reason };
     this.#controller?.abort(reason);
   }
 }
@@ -105,8 +100,8 @@ interface Entry {
   readonly request: ReleaseRequest;
   /** On the monotonic clock: the lease is over by then whatever happened, and nothing is left to give back. */
   readonly until: number;
-  /** Answers of "was not held" after which it is believed. */
-  refusalsLeft: number;
+  /** From then on a "was not held" is believed; before, the request may still be under way to the store. */
+  readonly finalFrom: number;
   notBefore: number;
 }
 
@@ -121,7 +116,7 @@ const LONGEST_RETRY_MS = 10_000;
 export class GiveBack {
   readonly #runtime: Runtime;
   readonly #release: (request: ReleaseRequest) => Promise<boolean>;
-  /** How long an acquire may be on its way before a "was not held" about it is final. */
+  /** How long a request may be on its way to the store. */
   readonly #settleMs: number;
   readonly #entries = new Set<Entry>();
   #running: Promise<void> | undefined;
@@ -134,6 +129,7 @@ export class GiveBack {
   }
 
   /**
+   * @param leaseMs how long the store may keep it
    * @param kind `'granted'`: the store has granted it, one answer settles it. `'uncertain'`: the request may
    * still be under way and be applied after our release, so a "was not held" is asked for again later.
    */
@@ -142,10 +138,11 @@ export class GiveBack {
     this.#entries.add({
       request,
       until: now + leaseMs + this.#settleMs,
-      refusalsLeft: kind === 'granted' ? 1 : 2,
+      finalFrom: kind === 'granted' ? now : now + this.#settleMs,
       notBefore: now,
     });
-    this.#running ??= this.#run();
+    // It outlives its caller by far, so it must not keep the caller's async context.
+    this.#running ??= outsideOfAnyContext(() => this.#run());
     this.#wake?.();
   }
 
@@ -155,27 +152,24 @@ export class GiveBack {
    */
   async flush(key: string): Promise<boolean> {
     const entries = [...this.#entries].filter((entry) => entry.request.key === key);
-    for (const entry of entries) this.#answered(entry, await this.#release(entry.request));
+    await Promise.all(entries.map((entry) => this.#try(entry)));
     return entries.length > 0;
   }
 
-  /** Resolves when every entry was tried at least once from now on, or `timeoutMs` has passed. */
+  /** Resolves when nothing is left, or when `timeoutMs` has passed; what is left then is forgotten. */
   async drain(timeoutMs: number): Promise<void> {
-    const entries = [...this.#entries];
-    await new Promise<void>((resolve) => {
-      const cancel = this.#runtime.setTimer(resolve, timeoutMs);
-      const tries = entries.map((entry) =>
-        this.#release(entry.request).then((was) => this.#answered(entry, was)),
-      );
-      void Promise.allSettled(tries).then(() => {
-        cancel();
-        resolve();
+    if (this.#running !== undefined) {
+      for (const entry of this.#entries) entry.notBefore = 0;
+      this.#wake?.();
+      const running = this.#running;
+      await new Promise<void>((resolve) => {
+        const cancel = this.#runtime.setTimer(resolve, timeoutMs);
+        void running.then(() => {
+          cancel();
+          resolve();
+        });
       });
-    });
-  }
-
-  /** Forgets what is left; nothing goes on in the background. */
-  clear(): void {
+    }
     this.#entries.clear();
     this.#wake?.();
   }
@@ -189,17 +183,24 @@ export class GiveBack {
         continue;
       }
       try {
-        this.#answered(entry, await this.#release(entry.request));
+        await this.#try(entry);
         retryMs = FIRST_RETRY_MS;
       } catch {
         // The store is away: this entry goes to the end of the line, and the line waits.
-        entry.notBefore = this.#runtime.monotonic() + retryMs * (0.5 + this.#runtime.random() / 2);
-        for (const other of this.#entries) other.notBefore = Math.max(other.notBefore, entry.notBefore);
+        const pausedUntil = this.#runtime.monotonic() + retryMs * (0.5 + this.#runtime.random() / 2);
+        for (const other of this.#entries) other.notBefore = Math.max(other.notBefore, pausedUntil);
         if (this.#entries.delete(entry)) this.#entries.add(entry);
         retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
       }
     }
     this.#running = undefined;
+  }
+
+  async #try(entry: Entry): Promise<void> {
+    const wasHeld = await this.#release(entry.request);
+    const isFinal = this.#runtime.monotonic() >= entry.finalFrom;
+    if (wasHeld || isFinal) this.#entries.delete(entry);
+    else entry.notBefore = entry.finalFrom;
   }
 
   #next(): Entry | undefined {
@@ -210,12 +211,6 @@ export class GiveBack {
       else if (next === undefined || entry.notBefore < next.notBefore) next = entry;
     }
     return next;
-  }
-
-  #answered(entry: Entry, wasHeld: boolean): void {
-    entry.refusalsLeft -= 1;
-    entry.notBefore = this.#runtime.monotonic() + this.#settleMs;
-    if (wasHeld || entry.refusalsLeft <= 0) this.#entries.delete(entry);
   }
 
   async #pause(ms: number): Promise<void> {

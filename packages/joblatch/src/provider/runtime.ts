@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { hostname, uptime } from 'node:os';
 
 /**
@@ -14,8 +15,9 @@ export interface Runtime {
    */
   monotonic(): number;
   /**
-   * Calls back once, not before `delayMs` has passed; any delay from 0 up. Returns a function that cancels.
-   * A background timer does not keep the process alive.
+   * Calls back once, not before `delayMs` has passed on the monotonic clock; any delay from 0 up. Returns a
+   * function that cancels. A background timer does not keep the process alive. The callback does not run in the
+   * async context of whoever set the timer: a timer that many share is nobody's.
    */
   setTimer(callback: () => void, delayMs: number, options?: { readonly background?: boolean }): () => void;
   /** A number in [0, 1), not to be guessed: owner ids are made of these. */
@@ -24,8 +26,14 @@ export interface Runtime {
   readonly instance: string;
 }
 
-/** Node's timers take 31 bits of milliseconds. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/**
+ * Node's timers stand still while the machine is suspended. So none sleeps longer than this at a time: a deadline
+ * that passed meanwhile is noticed this soon after the machine goes on.
+ */
+const LONGEST_SLEEP_MS = 1_000;
+
+/** Runs a function as if nobody had called it: for what outlives its caller. */
+export const outsideOfAnyContext: <T>(fn: () => T) => T = AsyncLocalStorage.snapshot();
 
 /** The system's uptime comes in steps: 10 ms on Linux, up to 1 s elsewhere. Some room is left for the reading. */
 const UPTIME_STEP_MS = process.platform === 'linux' ? 25 : 1_050;
@@ -66,22 +74,21 @@ export function suspensionAwareClock(
   };
 }
 
-function setNodeTimer(
-  callback: () => void,
-  delayMs: number,
-  options?: { readonly background?: boolean },
-): () => void {
-  let timer: NodeJS.Timeout;
-  const dueAt = performance.now() + Math.max(0, delayMs);
-  const arm = (): void => {
-    const restMs = Math.ceil(dueAt - performance.now());
-    // Node counts from the start of the turn of its loop, so after a long turn it fires early: then wait on.
-    const fire = (): void => (performance.now() < dueAt ? arm() : callback());
-    timer = setTimeout(fire, Math.min(restMs, LONGEST_TIMER_MS));
-    if (options?.background) timer.unref();
+type SetTimer = Runtime['setTimer'];
+
+function nodeTimers(monotonic: () => number): SetTimer {
+  return (callback, delayMs, options) => {
+    let timer: NodeJS.Timeout;
+    const dueAt = monotonic() + Math.max(0, delayMs);
+    const fire = (): void => (monotonic() < dueAt ? arm() : callback());
+    const arm = (): void => {
+      // Node counts from the start of the turn of its loop, so after a long turn it fires early: then wait on.
+      timer = setTimeout(fire, Math.min(Math.ceil(dueAt - monotonic()), LONGEST_SLEEP_MS));
+      if (options?.background) timer.unref();
+    };
+    outsideOfAnyContext(arm);
+    return () => clearTimeout(timer);
   };
-  arm();
-  return () => clearTimeout(timer);
 }
 
 const RANDOM_POOL = 64;
@@ -101,23 +108,20 @@ function secureRandom(): () => number {
   };
 }
 
-function createNodeRuntime(): Runtime {
-  const monotonic = suspensionAwareClock(
-    () => performance.now(),
-    () => uptime() * 1000,
-    UPTIME_STEP_MS,
-  );
+/** @param uptimeMs how long the system runs, suspensions included */
+export function createNodeRuntime(uptimeMs: () => number): Runtime {
+  const monotonic = suspensionAwareClock(() => performance.now(), uptimeMs, UPTIME_STEP_MS);
   return {
     wall: () => Date.now(),
     monotonic,
-    setTimer: setNodeTimer,
+    setTimer: nodeTimers(monotonic),
     random: secureRandom(),
     instance: `${hostname()}:${process.pid}`,
   };
 }
 
 /** The runtime of this process: Node's clocks and timers. */
-export const nodeRuntime: Runtime = createNodeRuntime();
+export const nodeRuntime: Runtime = createNodeRuntime(() => uptime() * 1000);
 
 /** What every store can hold, ShedLock's `locked_by` included; one character is left for a mark of the store's. */
 const OWNER_MAX = 254;

@@ -341,12 +341,13 @@ describe('slots', () => {
     ]) {
       expect(await job(arg)).toMatchObject({ status: 'ran', value: undefined });
     }
-    expect(await job({ slot: undefined })).toMatchObject({ value: undefined });
     expect(await job({ slot: new Date(slot) })).toMatchObject({ value: slot });
     await expect(job({ slot: 'noon' })).rejects.toThrow(
       /slot of job "j" is "noon". Accepted: epoch milliseconds/,
     );
-    await expect(job({ slot: new Date(Number.NaN) })).rejects.toBeInstanceOf(LockOptionsError);
+    for (const slot of [new Date(Number.NaN), undefined, null]) {
+      await expect(job({ slot })).rejects.toBeInstanceOf(LockOptionsError);
+    }
   });
 });
 
@@ -412,6 +413,44 @@ describe('nesting', () => {
     expect(await outer()).toMatchObject({ status: 'ran' });
     expect(await world.until(nested)).toMatchObject({ status: 'lost', detectedBy: 'release' });
   });
+});
+
+describe('a run that gives its lock away', () => {
+  test('was not held until it ended: lost, and its slot is not done', async () => {
+    const world = new World();
+    const { locks } = world.instance();
+    let runs = 0;
+    const options = { name: 'j', lockAtMostFor: '1m', perSlot: 'at-least-once' } as const;
+    const job = locks.job(options, async ({ lock }) => {
+      runs += 1;
+      if (runs === 1) await lock.release();
+    });
+    const slot = world.time.wall();
+    expect(await job({ slot })).toMatchObject({ status: 'lost', detectedBy: 'release' });
+    expect(await job({ slot })).toMatchObject({ status: 'ran' });
+    expect(await job({ slot })).toMatchObject({ status: 'skipped', reason: 'slot' });
+  });
+});
+
+test('a listener that a shared timer calls is inside no job', async () => {
+  const { createLocks } = await import('joblatch');
+  const { memoryProvider } = await import('joblatch/memory');
+  // With the timers of Node, which carry the async context of whoever sets them.
+  const locks = createLocks({ provider: memoryProvider() });
+  const asserted = new Promise((resolve) => {
+    locks.on('lost', () => {
+      try {
+        resolve(assertLocked('a'));
+      } catch (error) {
+        resolve(error);
+      }
+    });
+  });
+  const job = locks.job({ name: 'a', lockAtMostFor: '1m' }, async () => {
+    await locks.acquire('other', { lease: 50 });
+    return asserted;
+  });
+  expect(await job()).toMatchObject({ value: { code: 'NOT_LOCKED' } });
 });
 
 describe('asserting and extending', () => {

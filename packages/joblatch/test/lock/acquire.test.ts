@@ -1,4 +1,4 @@
-import { LockLostError, LockNotAcquiredError, LockStoreError } from 'joblatch';
+import { LockLostError, LockNotAcquiredError, LockOptionsError, LockStoreError } from 'joblatch';
 import { fault } from 'joblatch/testing';
 import { describe, expect, test } from 'vitest';
 import { World } from '../support/world.js';
@@ -178,6 +178,156 @@ describe('a store in trouble', () => {
     provider.heal();
     await world.advance(60_000);
     await world.until(locks.stop({ grace: 0 }));
+  });
+});
+
+describe('what nobody holds is given back', () => {
+  test('asking again at once does not count as the second "was not held"', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const controller = new AbortController();
+    // Applied 2 s after the caller has given up.
+    provider.failNext('acquire', { delayBeforeMs: 3_000, applied: true, ends: 'hang', ignoresAbort: true });
+    const attempt = locks.tryAcquire('k', { lease: '10h', signal: controller.signal });
+    attempt.catch(() => {});
+    await world.advance(1_000);
+    controller.abort();
+    await world.advance(1);
+    const second = await locks.tryAcquire('k', { lease: '1s' });
+    await second?.release();
+    await world.advance(20_000);
+    expect(await locks.provider.inspect({ key: 'k' })).toMatchObject([{ state: 'free' }]);
+  });
+
+  test('whatever the reason of the abort is', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const controller = new AbortController();
+    provider.failNext('acquire', { delayAfterMs: 1_000, ignoresAbort: true });
+    const attempt = locks.tryAcquire('k', { lease: '10h', signal: controller.signal });
+    attempt.catch(() => {});
+    await world.advance(10);
+    controller.abort(new LockOptionsError('of somebody else'));
+    await world.advance(10_000);
+    expect(await locks.provider.inspect({ key: 'k' })).toMatchObject([{ state: 'free' }]);
+  });
+
+  test('an outage leaves one entry for a key, not one for each attempt', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const job = locks.job({ name: 'j', lockAtMostFor: '1h' }, () => 1);
+    locks.on('error', () => {});
+    const heal = provider.failWith(['acquire', 'release'], 1, fault.error());
+    for (let i = 0; i < 600; i += 1) {
+      job.tick();
+      await world.advance(1_000);
+    }
+    expect(provider.calls('acquire')).toBe(1);
+    heal();
+    const before = provider.calls('release');
+    expect(await job()).toMatchObject({ status: 'ran' });
+    expect(provider.calls('release') - before).toBeLessThanOrEqual(3);
+  });
+
+  test('a client that stops waits for what is under way, and gives it back', async () => {
+    const world = new World();
+    const { locks, provider, runtime } = world.instance();
+    provider.failNext('acquire', { delayAfterMs: 3_000, ignoresAbort: true });
+    const attempt = locks.tryAcquire('k', { lease: '10h' });
+    attempt.catch(() => {});
+    await world.advance(0);
+    await world.until(locks.close({ grace: 0 }));
+    await expect(attempt).rejects.toMatchObject({ code: 'STOPPED' });
+    expect(await locks.provider.inspect({ key: 'k' })).toMatchObject([{ state: 'free' }]);
+    const calls = provider.calls('release');
+    await world.advance(3_600_000);
+    expect(provider.calls('release')).toBe(calls);
+    expect(runtime.pendingTimers()).toBe(0);
+  });
+
+  test('a client that stops tries a failed release again', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    await locks.acquire('k', { lease: '10h' });
+    provider.failNext('release', fault.error(), 2);
+    await world.until(locks.stop({ grace: 0 }));
+    expect(await locks.provider.inspect({ key: 'k' })).toMatchObject([{ state: 'free' }]);
+  });
+});
+
+describe('a thousand waiters of one process', () => {
+  test('cost the store no more than one, each gets its turn, and one signal has one listener', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const held = await world.instance().locks.acquire('k');
+    const controller = new AbortController();
+    let listeners = 0;
+    const add = controller.signal.addEventListener.bind(controller.signal);
+    controller.signal.addEventListener = (...args: Parameters<typeof add>) => {
+      listeners += 1;
+      add(...args);
+    };
+    let turns = 0;
+    const waiters = Array.from({ length: 1_000 }, () =>
+      locks.withLock('k', { wait: '1h', signal: controller.signal }, () => {
+        turns += 1;
+      }),
+    );
+    await world.advance(0);
+    const before = provider.calls('acquire');
+    await world.advance(10_000);
+    expect(provider.calls('acquire') - before).toBeLessThan(100);
+    expect(listeners).toBeLessThan(10);
+    await held.release();
+    await world.until(Promise.all(waiters));
+    expect(turns).toBe(1_000);
+  });
+});
+
+describe('odd callers and odd providers', () => {
+  test('an abort between two steps is noticed', async () => {
+    const world = new World();
+    const { locks } = world.instance({ pollEvery: '1h' });
+    const reason = new Error('enough');
+    for (const event of ['attempt', 'refused'] as const) {
+      const controller = new AbortController();
+      const off = locks.on(event, () => controller.abort(reason));
+      const holder = await world.instance().locks.acquire(event, { lease: '1h' });
+      const waiting = locks.acquire(event, { wait: '1h', signal: controller.signal });
+      await expect(waiting).rejects.toBe(reason);
+      off();
+      await holder.release();
+    }
+  });
+
+  test('answers that are none are errors of the store', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const told: unknown[] = [];
+    locks.on('error', ({ error }) => told.push(error));
+    const lock = await locks.acquire('k');
+    provider.renewMany = async () => undefined as never;
+    await world.advance(11_000);
+    expect(told[0]).toMatchObject({ code: 'STORE', operation: 'renew' });
+    await expect(lock.extend('1m')).rejects.toMatchObject({ code: 'STORE' });
+    for (const answer of [undefined, null, {}, 'yes']) {
+      provider.acquire = async () => answer as never;
+      await expect(locks.tryAcquire('other')).rejects.toMatchObject({ code: 'STORE', operation: 'acquire' });
+    }
+    provider.acquire = () => {
+      throw Object.create(null);
+    };
+    await expect(locks.tryAcquire('other')).rejects.toMatchObject({ code: 'STORE' });
+  });
+
+  test.each([{}, 'no', null])('signal: %j is refused', async (signal) => {
+    const { locks } = new World().instance();
+    await expect(locks.tryAcquire('k', { signal: signal as never })).rejects.toBeInstanceOf(LockOptionsError);
+  });
+
+  test('withLock without a function rejects, and does not throw', async () => {
+    const { locks } = new World().instance();
+    await expect(locks.withLock('k', undefined as never)).rejects.toBeInstanceOf(LockOptionsError);
   });
 });
 

@@ -321,6 +321,90 @@ describe('releasing', () => {
   });
 });
 
+describe('a release that is not what it seems', () => {
+  test.each([
+    ['was applied, and its reply lost', fault.replyLost()],
+    ['was given back in the background meanwhile', fault.error()],
+  ])('one that %s: repeating it is no loss', async (_what, how) => {
+    const world = new World();
+    const { locks, provider, times } = world.instance();
+    const lock = await locks.acquire('k', { lease: '1h' });
+    provider.failNext('release', how);
+    await expect(lock.release()).rejects.toBeInstanceOf(LockStoreError);
+    await world.advance(1_000);
+    expect(await lock.release()).toBe(false);
+    expect(times('lost')).toBe(0);
+
+    provider.failNext('release', how);
+    expect(await locks.withLock('w', () => 7)).toBe(7);
+    provider.failNext('release', how);
+    expect(await locks.job({ name: 'j', lockAtMostFor: '1m' }, () => 8)()).toMatchObject({ status: 'ran' });
+  });
+
+  test('one that reaches the store after the lease is no loss: it was held until it was given back', async () => {
+    const world = new World();
+    const { locks, provider, times } = world.instance();
+    const job = locks.job({ name: 'j', lockAtMostFor: '10s' }, () => world.sleep(9_000));
+    provider.failNext('release', fault.slow(2_000));
+    expect(await world.until(job())).toMatchObject({ status: 'ran' });
+    expect(times('lost')).toBe(0);
+  });
+
+  test('what an extension with a lost reply has stored is given back too, when the store is back', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const lock = await locks.acquire('k', { lease: '10s' });
+    provider.failNext('renewMany', fault.replyLost());
+    await expect(lock.extend('10h')).rejects.toBeInstanceOf(LockStoreError);
+    const heal = provider.failWith(['release', 'renewMany'], 1, fault.error());
+    await world.advance(90_000);
+    expect(lock.held).toBe(false);
+    heal();
+    await world.advance(20_000);
+    expect(await locks.provider.inspect({ key: 'k' })).toMatchObject([{ state: 'free' }]);
+  });
+});
+
+describe('extensions at odd moments', () => {
+  test('two at once: both count', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const lock = await locks.acquire('k', { lease: '10s' });
+    provider.failNext('renewMany', fault.slow(20, 20));
+    await world.until(Promise.all([lock.extend('10m', { atLeast: '1h' }), lock.extend('20m')]), 10);
+    await lock.release();
+    await world.advance(3_500_000);
+    expect(await locks.tryAcquire('k')).toBeUndefined();
+  });
+
+  test('one that the store can not decide ends with the store time-out, or with the lock', async () => {
+    const world = new World();
+    const { locks, provider, runtime } = world.instance({ storeTimeout: '2s' });
+    const inner = provider.renewMany.bind(provider);
+    let undecided = 0;
+    provider.renewMany = async (requests, options) => {
+      await inner(requests, options);
+      undecided += 1;
+      return requests.map(() => 'unknown' as const);
+    };
+    const lock = await locks.acquire('k', { lease: '1h' });
+    const error = await world.until(lock.extend('2h')).catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: 'STORE', operation: 'renew' });
+    expect((error as Error).message).toMatch(/could not decide within 2000 ms/);
+
+    const extension = lock.extend('2h');
+    extension.catch(() => {});
+    await world.advance(10);
+    await lock.release();
+    await world.advance(100);
+    await expect(extension).rejects.toMatchObject({ code: 'LOST' });
+    const before = undecided;
+    await world.advance(60_000);
+    expect(undecided).toBe(before);
+    expect(runtime.pendingTimers()).toBe(0);
+  });
+});
+
 describe('what is refused at once', () => {
   test.each([
     ['an empty key', '', {}, /is empty/],

@@ -1,6 +1,6 @@
 import { createOwnerId, nodeRuntime } from 'joblatch';
 import { describe, expect, test } from 'vitest';
-import { suspensionAwareClock } from '../../dist/provider/runtime.js';
+import { createNodeRuntime, suspensionAwareClock } from '../../dist/provider/runtime.js';
 
 describe('the monotonic clock', () => {
   const clocks = () => {
@@ -75,6 +75,22 @@ describe('timers of this process', () => {
     cancel();
     expect(fired).toBe(false);
   });
+});
+
+test('a timer that was due while the machine was suspended fires soon after it goes on', async () => {
+  const before = performance.now();
+  let suspendedMs = 0;
+  const runtime = createNodeRuntime(() => performance.now() + suspendedMs);
+  let cancel = (): void => {};
+  const fired = new Promise<void>((resolve) => {
+    cancel = runtime.setTimer(resolve, 3_600_000);
+  });
+  setTimeout(() => {
+    suspendedMs = 3_700_000;
+  }, 50);
+  await fired;
+  cancel();
+  expect(performance.now() - before).toBeLessThan(20_000);
 });
 
 describe('owner ids', () => {

@@ -33,7 +33,8 @@ interface Waiter {
 export class BusyQueue {
   readonly #runtime: Runtime;
   readonly #limitMs: number;
-  readonly #waiters = new Set<Waiter>();
+  readonly #urgent = new Set<Waiter>();
+  readonly #ordinary = new Set<Waiter>();
   #cancelTimer: (() => void) | undefined;
   #delayMs = FIRST_DELAY_MS;
   /** When this turn of the event loop has worked enough; undefined before its first work. */
@@ -51,16 +52,22 @@ export class BusyQueue {
    * and most calls do no more than read. But it must not wait: a thousand newcomers would do it in a row.
    *
    * @param work told how long the driver may wait, in milliseconds
+   * @param urgency `'urgent'` goes first: a renewal behind thousands who want the key would come too late
    */
-  run<T>(work: (patienceMs: number) => T, signal: AbortSignal | undefined): Promise<T> {
+  run<T>(
+    work: (patienceMs: number) => T,
+    signal: AbortSignal | undefined,
+    urgency: 'urgent' | 'ordinary' = 'ordinary',
+  ): Promise<T> {
+    const waiters = urgency === 'urgent' ? this.#urgent : this.#ordinary;
     return new Promise<T>((resolve, reject) => {
       const startedAt = this.#runtime.monotonic();
       let busy: unknown = signal?.aborted ? signal.reason : undefined;
       const settle = (): void => {
-        this.#waiters.delete(waiter);
+        waiters.delete(waiter);
         cancelLimit?.();
         signal?.removeEventListener('abort', stop);
-        if (this.#waiters.size === 0) this.#rest();
+        if (this.#isEmpty) this.#rest();
       };
       const waiter: Waiter = {
         attempt: (patienceMs) => {
@@ -87,17 +94,17 @@ export class BusyQueue {
       let cancelLimit: (() => void) | undefined;
       if (signal?.aborted) return stop();
       if (this.#turnIsOver()) this.#delayMs = 0;
-      else if (waiter.attempt(this.#waiters.size === 0 ? PATIENCE_MS : 0)) return;
+      else if (waiter.attempt(this.#isEmpty ? PATIENCE_MS : 0)) return;
       if (signal === undefined) cancelLimit = this.#runtime.setTimer(stop, this.#limitMs);
       else signal.addEventListener('abort', stop, { once: true });
-      this.#waiters.add(waiter);
+      waiters.add(waiter);
       this.#arm();
     });
   }
 
   /** Lets everybody go who still waits. */
   dismiss(why: unknown): void {
-    for (const waiter of this.#waiters) waiter.giveUp(why);
+    for (const waiter of [...this.#urgent, ...this.#ordinary]) waiter.giveUp(why);
   }
 
   #arm(): void {
@@ -108,7 +115,7 @@ export class BusyQueue {
 
   #serve(): void {
     this.#cancelTimer = undefined;
-    for (const waiter of this.#waiters) {
+    for (const waiter of [...this.#urgent, ...this.#ordinary]) {
       if (!waiter.attempt(PATIENCE_MS)) {
         this.#delayMs = Math.min(Math.max(this.#delayMs * 2, FIRST_DELAY_MS), LONGEST_DELAY_MS);
         break;
@@ -116,7 +123,11 @@ export class BusyQueue {
       this.#delayMs = FIRST_DELAY_MS;
       if (this.#turnIsOver()) break;
     }
-    if (this.#waiters.size > 0) this.#arm();
+    if (!this.#isEmpty) this.#arm();
+  }
+
+  get #isEmpty(): boolean {
+    return this.#urgent.size === 0 && this.#ordinary.size === 0;
   }
 
   #turnIsOver(): boolean {

@@ -8,6 +8,11 @@ import { asStoreError, GaveUp, isBroken, isMissingTable } from './errors.js';
 import type { Settings } from './options.js';
 import { ensureTable } from './schema.js';
 
+/** What a holder does, for whom time runs out. */
+const URGENT: ReadonlySet<StoreOperation> = new Set(['renew', 'release']);
+
+const REPLACED = Symbol('replaced');
+
 /** The connection of a provider over time: opened on first use, shared by all calls, opened again if it broke. */
 export class Session {
   readonly #settings: Settings;
@@ -37,11 +42,19 @@ export class Session {
       const usable = await abandonable(this.#connect(), signal);
       connection = usable;
       if (this.#closed) throw closed();
-      return await this.#queue.run((patienceMs) => {
-        usable.assertIdle();
-        usable.bePatient(patienceMs);
-        return this.#withTable(usable, work);
-      }, signal);
+      const answer = await this.#queue.run(
+        (patienceMs) => {
+          // The file may have been replaced while this waited for its turn.
+          this.#leaveOldFile();
+          if (this.#opened?.connection !== usable) return REPLACED;
+          usable.assertIdle();
+          usable.bePatient(patienceMs);
+          return this.#withTable(usable, work);
+        },
+        signal,
+        URGENT.has(operation) ? 'urgent' : 'ordinary',
+      );
+      return answer === REPLACED ? await this.run(operation, key, options, work) : answer;
     } catch (error) {
       // A file that came back (a volume mounted again, a file restored) is only seen by a new handle.
       if (connection && source.kind === 'path' && isBroken(error)) this.#letGo(connection);
