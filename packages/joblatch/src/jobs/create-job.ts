@@ -1,4 +1,4 @@
-import { readSlot } from '../lock/acquire.js';
+import { checkSlot, readSlot } from '../lock/acquire.js';
 import type { LockClient } from '../lock/client.js';
 import type { Settings } from '../lock/options.js';
 import { LockOptionsError } from '../provider/errors.js';
@@ -47,8 +47,8 @@ function slotFrom(arg: unknown, name: string): number | undefined {
   if (!isPlainObject(arg) || !Object.hasOwn(arg, 'slot')) return undefined;
   const { slot } = arg as { readonly slot: unknown };
   const ms = slot instanceof Date ? slot.getTime() : slot;
-  // Who says a slot means one: undefined is a misspelt property of the scheduler, and would run without.
-  return readSlot(`job ${JSON.stringify(name)}`, { slot: ms ?? Number.NaN }).slot;
+  // Who says a slot means one: undefined comes from a misspelt property, and must not run without.
+  return checkSlot(`job ${JSON.stringify(name)}`, ms);
 }
 
 function isPlainObject(arg: unknown): arg is object {

@@ -151,11 +151,7 @@ export function readSlot(
   if (slot !== undefined && oncePer !== undefined) {
     throw new LockOptionsError(`${name} names both a slot and oncePer; a slot comes from one of them.`);
   }
-  if (slot !== undefined && !Number.isSafeInteger(slot)) {
-    throw new LockOptionsError(
-      `slot of ${name} is ${show(slot)}. Accepted: epoch milliseconds, a whole number.`,
-    );
-  }
+  if (slot !== undefined) checkSlot(name, slot);
   return {
     slot: slot as number | undefined,
     oncePerMs:
@@ -163,6 +159,14 @@ export function readSlot(
         ? undefined
         : parseDuration(oncePer, `oncePer of ${name}`, { min: SHORTEST_PERIOD_MS, max: SLOT_MEMORY_MS }),
   };
+}
+
+/** @throws LockOptionsError */
+export function checkSlot(name: string, slot: unknown): number {
+  if (Number.isSafeInteger(slot)) return slot as number;
+  throw new LockOptionsError(
+    `slot of ${name} is ${show(slot)}. Accepted: epoch milliseconds, a whole number.`,
+  );
 }
 
 export async function withLock<T>(

@@ -101,7 +101,7 @@ export class LockClient implements LockHome {
       { operation: 'acquire', key, timeoutMs: storeTimeoutMs, signal: attempt.signal },
       async (options) => {
         // That may have taken until the caller gave up: then nothing must be acquired any more.
-        if (await this.#giveBack.flush(key)) options.signal?.throwIfAborted();
+        if (await this.#giveBackBefore(key)) options.signal?.throwIfAborted();
         sentAt = runtime.monotonic();
         mayBeGranted = true;
         try {
@@ -134,6 +134,18 @@ export class LockClient implements LockHome {
     }
     if (result.ok) this.#refuseLate(attempt, owner, sentAt, result);
     return { sentAt, owner, result };
+  }
+
+  async #giveBackBefore(key: string): Promise<boolean> {
+    try {
+      return await this.#giveBack.flush(key);
+    } catch (error) {
+      const found = error instanceof Error ? error.message : show(error);
+      throw new LockStoreError(
+        `${JSON.stringify(key)} was not tried: what an earlier attempt may have left in the store could not be given back. ${found}`,
+        { operation: 'acquire', key, cause: error },
+      );
+    }
   }
 
   #refuseLate({ key, leaseMs, atLeastMs }: Attempt, owner: string, sentAt: number, granted: Granted): void {
