@@ -36,6 +36,22 @@ describe('the exit status', () => {
     expect(next.stdout).toBe('ran\n');
   });
 
+  it.each([
+    '#!/no/such/interpreter',
+    '#!/usr/bin/env no-such-interpreter',
+    '#! /usr/bin/env no-such-interpreter -x',
+  ])('is 127 for a script of %s, and the lock was not used up', async (firstLine) => {
+    const sandbox = box();
+    const script = `${sandbox.folder}/script`;
+    writeFileSync(script, `${firstLine}\n`);
+    chmodSync(script, 0o755);
+    const failed = await sandbox.run([...RUN, '--once-per', '31d', '--', script]);
+    expect(failed.code).toBe(127);
+    expect(failed.stderr).toMatch(/^joblatch: .*its interpreter "[^"]+" not found/);
+    const next = await sandbox.run([...RUN, '--once-per', '31d', '--', 'echo', 'ran']);
+    expect(next.stdout).toBe('ran\n');
+  });
+
   it.each(['./plain.txt', './folder', '/dev/null'])(
     'is 126 for %s, that can not be executed',
     async (path) => {
