@@ -100,6 +100,8 @@ describe('PostgreSQL: a server that goes away', () => {
       if (name === 'pg Client') {
         // It does not come back by itself, and says so; the process lives.
         await expect(take(provider)).rejects.toBeInstanceOf(LockStoreError);
+        // What it learns of its end comes in two parts, and the second one as an `error` event.
+        await new Promise((resolve) => setTimeout(resolve, 200));
       } else {
         await expect
           .poll(() => take(provider).catch(() => undefined), { timeout: BACK_MS })

@@ -373,6 +373,38 @@ describeWithPostgres('PostgreSQL: a pool', (server) => {
     });
   }
 
+  for (const name of CLIENT_NAMES) {
+    test(`${name}: a connection that breaks in the middle of a call is an error of that call, and of nothing else`, async () => {
+      const table = await at.madeTable();
+      const proxy = await TcpProxy.to(at.url);
+      const url = new URL(at.url);
+      url.port = new URL(proxy.url).port;
+      const client = await openClient(name, url.href, name === 'pg Client' ? {} : { max: 1 });
+      const provider = postgresProvider({ ...sourceOf(name, client), table });
+      await provider.abilities();
+      const asked = new Promise<void>((resolve) => {
+        proxy.onRequest = () => {
+          resolve();
+          return false;
+        };
+      });
+      const attempt = expect(take(provider)).rejects.toMatchObject({ code: 'STORE', operation: 'acquire' });
+      await asked;
+      proxy.breakConnections();
+      await attempt;
+      await sleep(200);
+      proxy.onRequest = () => true;
+      if (name !== 'pg Client') {
+        await expect
+          .poll(() => take(provider).catch(() => undefined), { timeout: 10_000 })
+          .toMatchObject({ ok: true });
+      }
+      await provider.close?.();
+      await closeClient(name, client).catch(() => {});
+      await proxy.cut();
+    });
+  }
+
   test('listens for errors once however many providers use it, and no longer than they do', async () => {
     const pool = await openClient('pg Pool', at.url);
     const table = await at.madeTable();
