@@ -15,7 +15,8 @@ const AWAY_TIMEOUT_MS = 1_000;
 
 interface Run {
   readonly client: string;
-  readonly url: string;
+  /** A promise, if the server is started meanwhile; only without `everything`. */
+  readonly url: string | Promise<string>;
   readonly cluster?: boolean;
   /** Several processes and a server that goes away: once for each version of a client. */
   readonly everything: boolean;
@@ -25,12 +26,13 @@ let runs = 0;
 
 /** Every case of the contract as a test, in an environment of its own: purging reaches no further. */
 export function keepsTheContract({ client, url, cluster = false, everything }: Run): void {
+  const known = typeof url === 'string' ? url : '';
   runs += 1;
   const environment = `contract-${process.pid}-${runs}`;
   const options: ContractOptions = {
-    open: () => openRedis(client, url, { environment, cluster }),
+    open: async () => openRedis(client, await url, { environment, cluster }),
     ...(everything && {
-      moduleUrl: moduleUrl(client, url, { environment, ...(cluster && { cluster: 'true' }) }),
+      moduleUrl: moduleUrl(client, known, { environment, ...(cluster && { cluster: 'true' }) }),
     }),
   };
   const needless: readonly Need[] = [
@@ -38,10 +40,10 @@ export function keepsTheContract({ client, url, cluster = false, everything }: R
     'interrupt',
     ...(everything ? [] : (['moduleUrl', 'deleteRecord', 'writeOldRecord'] as const)),
   ];
-  const cases = providerContract({ ...options, ...(everything && behindItsBack(url, environment)) }).filter(
+  const cases = providerContract({ ...options, ...(everything && behindItsBack(known, environment)) }).filter(
     ({ needs }) => !needless.some((need) => needs.includes(need)),
   );
-  if (everything && !cluster) cases.push(...whileItIsAway(client, url));
+  if (everything && !cluster) cases.push(...whileItIsAway(client, known));
   for (const { name, run } of cases) {
     test(name, async () => {
       expect((await run()).skip).toBeUndefined();

@@ -1,4 +1,13 @@
-import { describe, test } from 'vitest';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, describe, test } from 'vitest';
+import { findBinary } from '../../../../scripts/stores/table.js';
+import { redis } from './resp.js';
 
 /** The server that the tests may use; `npm run stores -- --exec "npm test"` says where it is. */
 export const redisUrl: string | undefined = process.env.JOBLATCH_TEST_REDIS;
@@ -9,7 +18,103 @@ const NO_SERVER = 'JOBLATCH_TEST_REDIS is not set; npm run stores -- --only redi
 export function describeWithRedis(what: string, body: (url: string) => void): void {
   describe(what, () => {
     if (redisUrl !== undefined) return body(redisUrl);
-    console.warn(`skipped, ${what}: ${NO_SERVER}`);
-    test.skip(`not here: ${NO_SERVER}`, () => {});
+    skipAll(what, NO_SERVER);
   });
+}
+
+const binary: string | undefined = findBinary('redis-server');
+
+/** The same for what needs servers of its own, to stop, to flush, or in cluster mode. */
+export function describeWithOwnRedis(what: string, body: () => void): void {
+  describe(what, () => {
+    // Who sets no server wants no tests of one.
+    if (redisUrl !== undefined && binary !== undefined) {
+      afterAll(() => Promise.all([...servers].map((server) => server.remove())));
+      return body();
+    }
+    skipAll(what, redisUrl === undefined ? NO_SERVER : 'redis-server is not on this machine');
+  });
+}
+
+let told = false;
+
+function skipAll(what: string, reason: string): void {
+  if (!told) console.warn(`skipped, ${what} (and more of the kind): ${reason}`);
+  told = true;
+  test.skip(`not here: ${reason}`, () => {});
+}
+
+/** Those that the running suite has started, and that end with it. */
+const servers = new Set<OwnRedis>();
+// Whatever becomes of the suite.
+process.on('exit', () => {
+  for (const server of servers) server.abandon();
+});
+
+export class OwnRedis {
+  readonly url: string;
+  readonly #port: number;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'joblatch-redis-'));
+  readonly #args: readonly string[];
+  #child: ChildProcess | undefined;
+
+  static async start(...args: readonly string[]): Promise<OwnRedis> {
+    const server = new OwnRedis(await freePort(), args);
+    await server.start();
+    return server;
+  }
+
+  private constructor(port: number, args: readonly string[]) {
+    this.#port = port;
+    this.#args = args;
+    this.url = `redis://127.0.0.1:${port}`;
+    servers.add(this);
+  }
+
+  async start(): Promise<void> {
+    const place = ['--port', String(this.#port), '--bind', '127.0.0.1', '--dir', this.#folder];
+    const child = spawn(binary as string, [...place, '--save', '', ...this.#args], { stdio: 'ignore' });
+    this.#child = child;
+    while ((await redis(this.url, 'PING').catch(() => undefined)) === undefined) {
+      if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`);
+      await sleep(20);
+    }
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  async remove(): Promise<void> {
+    servers.delete(this);
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Without waiting for its end. */
+  abandon(): void {
+    this.#child?.kill('SIGKILL');
+  }
+
+  /** One node that has all hash slots. */
+  static async cluster(): Promise<OwnRedis> {
+    const server = await OwnRedis.start('--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1');
+    await redis(server.url, 'CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
+    while (!String(await redis(server.url, 'CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(20);
+    return server;
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  // In cluster mode a server also takes the port 10,000 above.
+  return port + 10_000 < 65_536 ? port : freePort();
 }

@@ -3,10 +3,13 @@ import { isLockError, LockStoreError, type StoreOperation } from '../../provider
 /** Why a caller was let go before there was an answer. */
 export class GaveUp extends Error {
   readonly waitedMs: number;
+  /** What the client was waited for: its connection, or an answer. */
+  readonly missing: 'connection' | 'answer';
 
-  constructor(waitedMs: number, cause: unknown) {
+  constructor(waitedMs: number, missing: 'connection' | 'answer', cause: unknown) {
     super('gave up', { cause });
     this.waitedMs = waitedMs;
+    this.missing = missing;
   }
 }
 
@@ -79,7 +82,12 @@ export function asStoreError(error: unknown, { operation, key, library }: Place)
 function explain(error: unknown, library: string): string {
   if (error instanceof GaveUp) {
     if (error.waitedMs === 0) return 'the caller gave up before it began.';
-    return `there was no answer within ${Math.round(error.waitedMs)} ms. Is the server up and reachable, and the client not blocked?`;
+    const waited = `within ${Math.round(error.waitedMs)} ms`;
+    if (error.missing === 'connection') {
+      const last = error.cause === undefined ? '' : ` (${messageOf(error.cause).replace(/\.$/, '')})`;
+      return `the client (${library}) was not connected ${waited}${last}. Is the server up and reachable?`;
+    }
+    return `there was no answer ${waited}. Is the server up and reachable, and the client not blocked?`;
   }
   const found = messageOf(error).replace(/\.$/, '');
   if (error instanceof ClientRefused) return `the client (${library}) can not be used: ${found}.`;

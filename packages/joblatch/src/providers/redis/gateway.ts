@@ -74,7 +74,7 @@ export class Gateway {
     const { runtime, timeoutMs } = this.#settings;
     return new Promise<T>((resolve, reject) => {
       if (this.#closed) throw closed();
-      if (signal?.aborted) throw new GaveUp(0, signal.reason);
+      if (signal?.aborted) throw new GaveUp(0, 'connection', signal.reason);
       this.#listen();
       const call = new Call();
       const startedAt = runtime.monotonic();
@@ -83,8 +83,11 @@ export class Gateway {
         call.end();
         reject(why);
       };
-      const stop = (): void =>
-        giveUp(new GaveUp(runtime.monotonic() - startedAt, call.waiting ? this.#lastError : signal?.reason));
+      const stop = (): void => {
+        const waitedMs = runtime.monotonic() - startedAt;
+        if (call.waiting) giveUp(new GaveUp(waitedMs, 'connection', this.#lastError));
+        else giveUp(new GaveUp(waitedMs, 'answer', signal?.reason));
+      };
       const settle = (): void => {
         this.#pending.delete(giveUp);
         cancelTimer?.();
@@ -153,7 +156,7 @@ export class Gateway {
   /** Nothing is left to the queue of a client: it would be executed after its caller has long gone. */
   async #untilReady(call: Call): Promise<void> {
     for (;;) {
-      if (call.ended) throw new GaveUp(0, undefined);
+      if (call.ended) throw new GaveUp(0, 'connection', undefined);
       const state = this.#settings.client.prepare();
       if (state === 'ready') return;
       if (state !== 'later') throw new ClientRefused(state.refused);
