@@ -5,8 +5,8 @@ export interface IoredisClient {
   readonly status: string;
   evalsha(sha: string, keyCount: number, ...keysAndArguments: string[]): Promise<unknown>;
   eval(lua: string, keyCount: number, ...keysAndArguments: string[]): Promise<unknown>;
-  on(event: string, listener: (...values: never[]) => void): unknown;
-  off(event: string, listener: (...values: never[]) => void): unknown;
+  on(event: string, listener: (error: unknown) => void): unknown;
+  off(event: string, listener: (error: unknown) => void): unknown;
 }
 
 /** What only some have, or what their types do not show. */

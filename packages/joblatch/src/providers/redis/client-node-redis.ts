@@ -5,8 +5,8 @@ export interface NodeRedisClient {
   readonly isOpen: boolean;
   evalSha(sha: string, options: ScriptArguments): Promise<unknown>;
   eval(lua: string, options: ScriptArguments): Promise<unknown>;
-  on(event: string, listener: (...values: never[]) => void): unknown;
-  off(event: string, listener: (...values: never[]) => void): unknown;
+  on(event: string, listener: (error: unknown) => void): unknown;
+  off(event: string, listener: (error: unknown) => void): unknown;
 }
 
 interface ScriptArguments {
