@@ -41,12 +41,14 @@ export function createLocks(options: LocksOptions): Locks {
   const client = new LockClient(settings);
   const defaultNames: DefaultNames = new Set();
 
-  const stop = async ({ grace }: { readonly grace?: Duration | undefined } = {}): Promise<void> => {
+  const stop = async (options: StopOptions = {}): Promise<void> => {
+    refuseUnknown(options, STOP_NAMES, 'stop');
+    const { grace } = options;
     const graceMs =
       grace === undefined ? DEFAULT_GRACE_MS : parseDuration(grace, 'grace of stop', { min: 0 });
     await client.stop(graceMs);
   };
-  const close = async (options?: { readonly grace?: Duration | undefined }): Promise<void> => {
+  const close = async (options?: StopOptions): Promise<void> => {
     await stop(options);
     await settings.provider.close?.();
   };
@@ -63,6 +65,12 @@ export function createLocks(options: LocksOptions): Locks {
     [Symbol.asyncDispose]: () => close(),
   };
 }
+
+interface StopOptions {
+  readonly grace?: Duration | undefined;
+}
+
+const STOP_NAMES: ReadonlySet<string> = new Set<keyof StopOptions>(['grace']);
 
 type LockedFunction<T> = (lock: Lock) => T | PromiseLike<T>;
 type WithLockArguments<T> = [LockedFunction<T>] | [AcquireOptions, LockedFunction<T>];

@@ -40,7 +40,15 @@ export function setDefaultLocks(locks: Locks | undefined): void {
  * name is `Class.method`, and a second method of that name is refused (with standard decorators, when the first
  * instance is made, since only then the class is known).
  */
-export function SchedulerLock(options: SchedulerLockOptions): SchedulerLockDecorator {
+export function SchedulerLock(
+  options: SchedulerLockOptions,
+  ...none: readonly never[]
+): SchedulerLockDecorator {
+  if (typeof options !== 'object' || options === null || none.length > 0) {
+    throw new LockOptionsError(
+      '@SchedulerLock takes options in parentheses: @SchedulerLock({ lockAtMostFor: … }).',
+    );
+  }
   return ((target: object, key: unknown, descriptor?: PropertyDescriptor): unknown =>
     isStandard(key)
       ? decorateStandard(options, target as Method, key)

@@ -141,6 +141,8 @@ function readAttempt(
 }
 
 const SHORTEST_PERIOD_MS = 1_000;
+/** The year 1973; the seconds of any day that a schedule can mean are less. */
+const EARLIEST_SLOT_MS = 1e11;
 
 /** The slot of an attempt: named, or one in every period. */
 export function readSlot(
@@ -163,7 +165,12 @@ export function readSlot(
 
 /** @throws LockOptionsError */
 export function checkSlot(name: string, slot: unknown): number {
-  if (Number.isSafeInteger(slot)) return slot as number;
+  if (Number.isSafeInteger(slot)) {
+    if ((slot as number) >= EARLIEST_SLOT_MS) return slot as number;
+    throw new LockOptionsError(
+      `slot of ${name} is ${show(slot)}, in ${new Date(slot as number).getUTCFullYear()}. Accepted: epoch milliseconds; these look like seconds.`,
+    );
+  }
   throw new LockOptionsError(
     `slot of ${name} is ${show(slot)}. Accepted: epoch milliseconds, a whole number.`,
   );

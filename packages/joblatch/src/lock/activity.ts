@@ -1,3 +1,4 @@
+import { LockOptionsError } from '../provider/errors.js';
 import type { Runtime } from '../provider/runtime.js';
 import { show } from '../provider/values.js';
 import type { LockEventName, LockEvents, LockListener } from './events.js';
@@ -154,11 +155,29 @@ export function onAbort(signal: AbortSignal | undefined, call: (reason: unknown)
   };
 }
 
+const EVENT_NAMES: ReadonlySet<string> = new Set<LockEventName>([
+  'attempt',
+  'acquired',
+  'refused',
+  'started',
+  'finished',
+  'extended',
+  'lost',
+  'released',
+  'error',
+]);
+
 /** Tells listeners. What one throws, or rejects with, reaches nobody: a listener changes nothing. */
 export class Emitter {
   readonly #listeners = new Map<LockEventName, Set<LockListener<never>>>();
 
+  /** @throws LockOptionsError for an event that there is not */
   on<E extends LockEventName>(event: E, listener: LockListener<E>): () => void {
+    if (!EVENT_NAMES.has(event)) {
+      throw new LockOptionsError(
+        `There is no event ${show(event)}. There are: ${[...EVENT_NAMES].join(', ')}.`,
+      );
+    }
     const listeners = this.#listeners.get(event) ?? new Set();
     this.#listeners.set(event, listeners.add(listener));
     return () => void listeners.delete(listener);
@@ -190,5 +209,8 @@ function ignoreListenerError(_error: unknown): void {}
 function warn({ key, error }: LockEvents['error']): void {
   const about = key === undefined ? '' : ` (key ${JSON.stringify(key)})`;
   const text = error instanceof Error ? `${error.name}: ${error.message}` : show(error);
-  process.emitWarning(`${text}${about}. Add locks.on('error', …) to handle such errors.`, 'JoblatchWarning');
+  process.emitWarning(`${text}${about}. Add locks.on('error', …) to handle such errors.`, {
+    type: 'JoblatchWarning',
+    ...(error instanceof Error && error.stack !== undefined ? { detail: error.stack } : {}),
+  });
 }

@@ -11,6 +11,7 @@ import {
   SLOT_MEMORY_MS,
 } from '../../provider/lock-provider.js';
 import { nodeRuntime, type Runtime } from '../../provider/runtime.js';
+import { refuseUnknown } from '../../provider/values.js';
 import type { MemoryRecord, MemoryStore } from './store.js';
 
 export interface MemoryProviderOptions {
@@ -22,6 +23,12 @@ export interface MemoryProviderOptions {
   readonly runtime?: Runtime | undefined;
 }
 
+const OPTION_NAMES: ReadonlySet<string> = new Set<keyof MemoryProviderOptions>([
+  'store',
+  'allowInProduction',
+  'runtime',
+]);
+
 /**
  * Locks within one process: for tests and for trying things out. Other processes have locks of their own,
  * so it is refused with NODE_ENV=production unless that is said to be meant.
@@ -31,6 +38,7 @@ export interface MemoryProviderOptions {
  * @throws LockOptionsError in production
  */
 export function memoryProvider(options: MemoryProviderOptions = {}): LockProvider {
+  refuseUnknown(options, OPTION_NAMES, 'memoryProvider');
   if (process.env.NODE_ENV === 'production' && options.allowInProduction !== true) {
     throw new LockOptionsError(
       'memoryProvider() excludes nobody but this process, and NODE_ENV is "production". ' +

@@ -177,15 +177,16 @@ class RedisProvider implements LockProvider {
     );
   }
 
-  #allNames(operation: 'inspect' | 'purge', options: CallOptions | undefined): Promise<string[]> {
-    const { client } = this.#settings;
-    return this.#gateway.call(operation, undefined, options, async (line) => {
-      if (client.masters === undefined)
-        throw new LockOptionsError(
-          `${client.library} can not list the keys of a cluster. Name the key, or use a cluster client of ioredis or node-redis.`,
-        );
-      return listNames(line, await client.masters());
-    });
+  /** Many steps, each with the time of a call: a server with millions of keys takes a while. */
+  async #allNames(operation: 'inspect' | 'purge', options: CallOptions | undefined): Promise<string[]> {
+    const { masters, library } = this.#settings.client;
+    if (masters === undefined)
+      throw new LockOptionsError(
+        `${library} can not list the keys of a cluster. Name the key, or use a cluster client of ioredis or node-redis.`,
+      );
+    const step = <T>(work: (line: Line) => Promise<T>): Promise<T> =>
+      this.#gateway.call(operation, undefined, options, work);
+    return listNames(step, await step(() => masters()));
   }
 
   async #read(line: Line, names: readonly string[]): Promise<readonly LockRecord[]> {

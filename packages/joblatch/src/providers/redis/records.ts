@@ -6,19 +6,24 @@ import { KEPT_MARK, parseRecord, SCAN } from './scripts.js';
 /** Keys that the server looks at before others get their turn. */
 const SCAN_COUNT = 1_000;
 
+/** Does something as a call of its own, with its own time. */
+type Step = <T>(work: (line: Line) => Promise<T>) => Promise<T>;
+
 /** The names of all locks and records on these servers, sorted by their bytes. SCAN shows what was there all the time. */
-export async function listNames(line: Line, servers: readonly ScriptRunner[]): Promise<string[]> {
+export async function listNames(step: Step, servers: readonly ScriptRunner[]): Promise<string[]> {
   const names = new Set<string>();
   for (const server of servers) {
     let cursor = '0';
     do {
-      const answer = await line.run(SCAN, [], [cursor, line.keys.pattern(), SCAN_COUNT], server);
-      const [next = '0', ...keys] = answer.split('\0');
-      for (const key of keys) {
-        const name = line.keys.nameOf(key);
-        if (name !== undefined) names.add(name);
-      }
-      cursor = next;
+      cursor = await step(async (line) => {
+        const answer = await line.run(SCAN, [], [cursor, line.keys.pattern(), SCAN_COUNT], server);
+        const [next = '0', ...keys] = answer.split('\0');
+        for (const key of keys) {
+          const name = line.keys.nameOf(key);
+          if (name !== undefined) names.add(name);
+        }
+        return next;
+      });
     } while (cursor !== '0');
   }
   return [...names]

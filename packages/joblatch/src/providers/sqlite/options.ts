@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { LockOptionsError } from '../../provider/errors.js';
 import { nodeRuntime, type Runtime } from '../../provider/runtime.js';
+import { refuseUnknown } from '../../provider/values.js';
 import { checkDriver, type SqliteDatabase, type SqliteDriver } from './client.js';
 
 interface CommonOptions {
@@ -49,7 +50,17 @@ export interface Settings {
 
 const DEFAULT_BUSY_TIMEOUT_MS = 5_000;
 
+const OPTION_NAMES: ReadonlySet<string> = new Set([
+  'path',
+  'driver',
+  'database',
+  'table',
+  'busyTimeoutMs',
+  'runtime',
+]);
+
 export function checkOptions(options: SqliteProviderOptions): Settings {
+  refuseUnknown(options, OPTION_NAMES, "sqliteProvider({ path: 'locks.db' })");
   const { table = 'shedlock', busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, runtime = nodeRuntime } = options;
   if (typeof table !== 'string' || table === '' || table.includes('\0') || !table.isWellFormed()) {
     throw refuse(`table is ${JSON.stringify(table)}`, 'a name');
