@@ -13,7 +13,7 @@ const SKEWED = new URL('../support/skewed-clock.js', import.meta.url).href;
 const MINUTE = 60_000;
 const names = Object.keys(CLIENTS);
 const faketime = ['/usr/bin/faketime', '/usr/local/bin/faketime'].find((path) => existsSync(path));
-const LIMIT_MS = 20_000;
+const LIMIT_MS = 28_000;
 
 async function ends(child: ChildProcess): Promise<unknown> {
   const killer = setTimeout(() => child.kill('SIGKILL'), LIMIT_MS);

@@ -246,7 +246,7 @@ describeWithOwnRedis('a server', () => {
       expect(answers[77]).toBe('lost');
     }
     await ask('FLUSHALL');
-  });
+  }, 120_000);
 
   test('what could not be asked is unknown, what could is answered; if nothing could, it is an error', async () => {
     const opened = await client(CLIENTS['ioredis 5'] as TestClient, url);
@@ -326,7 +326,7 @@ describeWithOwnRedis('a server', () => {
     const proxy = await proxyTo(url);
     const errors: Error[] = [];
     const opened = await client(kind, proxy.url);
-    const locks = provider({ client: opened, timeoutMs: 300, onError: (error) => errors.push(error) });
+    const locks = provider({ client: opened, timeoutMs: 1_500, onError: (error) => errors.push(error) });
     const [key, aborted] = [freshKey(), freshKey()];
     await locks.inspect({ key });
     await proxy.cut();
@@ -353,14 +353,14 @@ describeWithOwnRedis('a server', () => {
   test.each(kinds)('%s: a grant that comes after its caller has gone is given back', async (_name, kind) => {
     const locks = createLocks({
       provider: redisProvider({ client: await client(kind, url) }),
-      storeTimeout: 400,
+      storeTimeout: 1_500,
     });
     const key = freshKey();
     await (await locks.tryAcquire(freshKey()))?.release();
-    await ask('CLIENT', 'PAUSE', 900, 'WRITE');
+    await ask('CLIENT', 'PAUSE', 2_500, 'WRITE');
     await expect(locks.tryAcquire(key)).rejects.toMatchObject({ code: 'STORE' });
-    const deadline = Date.now() + 8_000;
-    await sleep(1_000);
+    const deadline = Date.now() + 15_000;
+    await sleep(2_600);
     // It was granted, by a command that nothing could call back.
     while ((await ask('EXISTS', lockOf(key))) === 1 && Date.now() < deadline) await sleep(50);
     expect(await ask('EXISTS', lockOf(key))).toBe(0);
@@ -415,7 +415,7 @@ describeWithOwnRedis('a server', () => {
       await (
         opened as unknown as { subscribe(channel: string, listener: () => void): Promise<void> }
       ).subscribe('c', () => {});
-      await expect(attempt(provider({ client: opened, timeoutMs: 1_000 }))).rejects.toMatchObject(
+      await expect(attempt(provider({ client: opened, timeoutMs: 4_000 }))).rejects.toMatchObject(
         refusal(/client of its own/),
       );
     });
@@ -484,7 +484,7 @@ describeWithOwnRedis('a server', () => {
 describeWithOwnRedis('a server that is killed and comes back', () => {
   test.each(kinds)('%s: without its data, holds are lost and tokens grow', async (_name, kind) => {
     const server = await OwnRedis.start();
-    const locks = provider({ client: await client(kind, server.url), timeoutMs: 500 });
+    const locks = provider({ client: await client(kind, server.url), timeoutMs: 2_000 });
     const key = freshKey();
     const first = await locks.acquire({ key, owner: 'o', leaseMs: MINUTE });
     await server.kill();

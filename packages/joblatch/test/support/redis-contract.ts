@@ -11,7 +11,7 @@ import { TcpProxy } from './tcp-proxy.ts';
 const NOT_FOR_REDIS: readonly Need[] = ['noSlots', 'clock', 'openSkewed', 'obstruct'];
 
 /** Six verbs wait for it, one after the other, when the server is away. */
-const AWAY_TIMEOUT_MS = 1_000;
+const AWAY_TIMEOUT_MS = 2_500;
 
 interface Run {
   readonly client: string;

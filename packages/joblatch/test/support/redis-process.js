@@ -27,7 +27,7 @@ if (what === 'clock') {
 } else {
   // A fleet member that finds its server gone while it holds a lock, and is told to end.
   const client = await kind.open(url);
-  const locks = createLocks({ provider: redisProvider({ client }), storeTimeout: 500 });
+  const locks = createLocks({ provider: redisProvider({ client }), storeTimeout: 3_000 });
   const errors = [];
   locks.on('error', ({ error }) => errors.push(code(error)));
   const lock = await locks.acquire(`exit-${process.pid}`);
