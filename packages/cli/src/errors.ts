@@ -18,7 +18,7 @@ export class CommandError extends Error {
   }
 }
 
-/** The state folder could not be made: there is no store, as if it could not be reached. */
+/** There is no store, or it can not be reached. */
 export class NoStoreError extends Error {
   override readonly name = 'NoStoreError';
 }
@@ -54,14 +54,30 @@ function classify(error: unknown): Failure {
   if (error instanceof InterruptedError) {
     return { exitCode: exitCodeOfSignal(error.signal), code: 'INTERRUPTED', message };
   }
-  if (error instanceof NoStoreError) return { exitCode: EXIT_STORE, code: 'STORE', message };
+  if (error instanceof NoStoreError)
+    return { exitCode: EXIT_STORE, code: 'STORE', message: withCause(error) };
   if (isLockError(error, 'OPTIONS')) return { exitCode: EXIT_USAGE, code: 'OPTIONS', message };
   if (isLockError(error, 'STORE')) return { exitCode: EXIT_STORE, code: 'STORE', message: withCause(error) };
   return { exitCode: EXIT_INTERNAL, code: 'INTERNAL', message };
 }
 
+/** What a client last said of its connection. */
+let trouble: string | undefined;
+
+/** For clients that go on trying, and so leave it to a time-out to say that there was no answer. */
+export function noteTrouble(error: Error): void {
+  trouble = error.message || trouble;
+}
+
 /** The driver's own words say best why a store can not be used. */
 function withCause(error: Error): string {
   const cause = error.cause instanceof Error ? error.cause.message : undefined;
-  return cause === undefined || error.message.includes(cause) ? error.message : `${error.message} (${cause})`;
+  const said = [cause, trouble].find((text) => text && !error.message.includes(text));
+  const message = said === undefined ? error.message : `${error.message} (${said})`;
+  return CERTIFICATE.test(message) ? `${message} ${CERTIFICATE_REMEDY}` : message;
 }
+
+/** What Node says of a certificate that it does not trust. */
+const CERTIFICATE = /\bcertificate\b/i;
+const CERTIFICATE_REMEDY =
+  "Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE for Redis.";

@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 
 /** What the command's exit status says, where it is not the status of the command that was run. */
 export const EXIT_OK = 0;
-/** `show` and `release` found no such record, or nothing to give back. */
+/** `show` and `release` found no such record, or nothing to give back; `doctor` found an error. */
 export const EXIT_NOTHING = 1;
 /** EX_USAGE of sysexits.h: the request can not be right. */
 export const EXIT_USAGE = 64;

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
+import { doctor } from './commands/doctor.js';
 import { list } from './commands/list.js';
+import { migrate } from './commands/migrate.js';
 import { purge } from './commands/purge.js';
 import { release } from './commands/release.js';
 import { run } from './commands/run.js';
@@ -113,6 +115,12 @@ function addTools(program: Command, done: (exitCode: number) => void): void {
   tool('purge', 'Forget locks that have been free for long.')
     .option('--older-than <time>', 'required. Only those that have been free for longer than this')
     .action(async (flags: Parameters<typeof purge>[0]) => done(await purge(flags)));
+  tool('migrate', 'Make or complete the table of the locks (PostgreSQL).')
+    .option('--print', 'only print the SQL, for those who run their own migrations')
+    .action(async (flags: Parameters<typeof migrate>[0]) => done(await migrate(flags)));
+  tool('doctor', 'Examine the store: can it be relied on, and what can break its promises?').action(
+    async (flags: Parameters<typeof doctor>[0]) => done(await doctor(flags)),
+  );
 }
 
 function version(): string {

@@ -29,7 +29,8 @@ export function passwordIn(url: string): string | undefined {
   return colon < 0 ? undefined : userInfo?.slice(colon + 1);
 }
 
-function decoded(text: string): string {
+/** Without percent escapes, where they are such. */
+export function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

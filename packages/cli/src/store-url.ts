@@ -29,8 +29,8 @@ export function storeUrl(
 
 /** Puts a password into `scheme://host` and `scheme://user@host`. A store without a host has no use for one. */
 export function withPassword(url: string, password: string): string {
-  const parts = /^([a-z][a-z0-9+.-]*:\/\/)(?:(.*)@)?([^/].*)$/is.exec(url);
-  if (parts === null) return url;
+  const parts = /^([a-z][a-z0-9+.-]*:\/\/)(?:(.*)@)?(.*)$/is.exec(url);
+  if (parts === null || /^(?:sqlite|file):/i.test(url)) return url;
   const [, scheme, user = '', rest] = parts;
   return `${scheme}${user}:${encodeURIComponent(password)}@${rest}`;
 }

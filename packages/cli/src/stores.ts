@@ -1,13 +1,15 @@
 import { UsageError } from './errors.js';
 import { redact } from './redact.js';
+import { postgresStore } from './stores/postgres.js';
+import { redisStore } from './stores/redis.js';
 import { sqliteStore } from './stores/sqlite.js';
 import type { StoreKind } from './stores/store-kind.js';
 
 /** Every store that `--store` can name: a new one is a file in stores/ and a word here. */
-const KINDS: readonly StoreKind[] = [sqliteStore];
+const KINDS: readonly StoreKind[] = [sqliteStore, postgresStore, redisStore];
 
 /** Known, but not yet. Better said so than called unknown. */
-const COMING = /^(?:postgres|postgresql|redis|rediss|mysql|mariadb):/i;
+const COMING = /^(?:mysql|mariadb):/i;
 
 export const STORE_FORMS: string = KINDS.flatMap((kind) => kind.forms).join('; ');
 

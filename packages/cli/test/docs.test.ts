@@ -36,7 +36,7 @@ describe('docs/cli.md', () => {
     const help = await box().run(['--help']);
     const section = /^Commands:\n(.*?)\n\n/ms.exec(help.stdout)?.[1] ?? '';
     const commands = [...section.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name as string);
-    expect(commands).toEqual(['run', 'list', 'show', 'watch', 'release', 'purge']);
+    expect(commands).toEqual(['run', 'list', 'show', 'watch', 'release', 'purge', 'migrate', 'doctor']);
     for (const command of commands) {
       const { stdout } = await box().run([command, '--help']);
       const options = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag as string);

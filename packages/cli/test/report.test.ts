@@ -45,7 +45,7 @@ describe('--report', () => {
     expect(await box().json('r.json')).toMatchObject({ status: 'error', exitCode: 127, code: 'COMMAND' });
     await box().run([...RUN, '--report', 'r.json', '-s', 'sqlite:/no/such/folder/x', '--', 'true']);
     expect(await box().json('r.json')).toMatchObject({ status: 'error', exitCode: 69, code: 'STORE' });
-    await box().run([...RUN, '--report', 'r.json', '-s', 'redis://u:hunter2@h', '--', 'true']);
+    await box().run([...RUN, '--report', 'r.json', '-s', 'mysql://u:hunter2@h', '--', 'true']);
     expect(await box().json('r.json')).toMatchObject({ status: 'error', exitCode: 64, code: 'USAGE' });
     expect(readFileSync(box().path('r.json'), 'utf8')).not.toContain('hunter2');
   });

@@ -36,8 +36,12 @@ export interface StartOptions {
 /** A folder, a store and an environment of its own for every test; what still runs afterwards is killed. */
 export class Sandbox {
   readonly folder: string = mkdtempSync(join(tmpdir(), 'joblatch-cli-'));
-  readonly store: string = this.path('locks.db');
+  readonly store: string;
   readonly #running = new Set<ChildProcess>();
+
+  constructor(store?: string) {
+    this.store = store ?? this.path('locks.db');
+  }
 
   path(name: string): string {
     return join(this.folder, name);
@@ -97,11 +101,11 @@ export class Sandbox {
   }
 }
 
-/** Gives the tests of a file a fresh sandbox each. */
-export function sandboxes(): () => Sandbox {
+/** Gives the tests of a file, or of one `describe`, a fresh sandbox each; with a store that is made for each, if told how. */
+export function sandboxes(freshStore?: () => Promise<string>): () => Sandbox {
   let box: Sandbox | undefined;
-  beforeEach(() => {
-    box = new Sandbox();
+  beforeEach(async () => {
+    box = new Sandbox(await freshStore?.());
   });
   afterEach(() => box?.clear());
   return () => box as Sandbox;

@@ -75,10 +75,10 @@ describe('a store is named', () => {
 
 describe('passwords do not appear in messages', () => {
   it.each([
-    ['in the URL', { JOBLATCH_STORE: 'redis://user:hunter2@host' }],
+    ['in the URL', { JOBLATCH_STORE: 'mysql://user:hunter2@host' }],
     ['with odd characters', { JOBLATCH_STORE: 'redis://user:p@ss/hunter2 "x@host' }],
     ['as a parameter', { JOBLATCH_STORE: 'postgres://host/db?password=hunter2' }],
-    ['in the environment', { JOBLATCH_STORE: 'redis://host', JOBLATCH_STORE_PASSWORD: 'hunter2' }],
+    ['in the environment', { JOBLATCH_STORE: 'mysql://host', JOBLATCH_STORE_PASSWORD: 'hunter2' }],
     [
       'in a path that has the same text',
       { JOBLATCH_STORE: 'sqlite:/no/hunter2/x', JOBLATCH_STORE_PASSWORD: 'hunter2' },

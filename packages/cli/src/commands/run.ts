@@ -50,9 +50,22 @@ async function runOnce(
   try {
     return await runJob(locks, request, relay, notice);
   } finally {
-    // What could not be given back ends by itself; that is no reason to lose the command's status.
-    await locks.close({ grace: 0 }).catch((error: unknown) => complain(failureOf(error).message));
+    await closeSoon(locks);
   }
+}
+
+/** How long to try to give back what was granted when nobody waited for it any more. It ends by itself, too. */
+const GIVE_BACK_MS = 500;
+
+async function closeSoon(locks: Locks): Promise<void> {
+  // What could not be given back is no reason to lose the command's status.
+  const closed = locks.close({ grace: 0 }).catch((error: unknown) => complain(failureOf(error).message));
+  const inTime = new AbortController();
+  await Promise.race([closed, sleep(GIVE_BACK_MS, undefined, { signal: inTime.signal }).catch(() => {})]);
+  inTime.abort();
+  // Whatever still waits for an answer fails now.
+  await locks.provider.close?.();
+  await closed;
 }
 
 function lossOf(name: string, detectedBy: LossDetection, graceMs: number): string {

@@ -16,6 +16,14 @@ export const sqliteStore: StoreKind = {
     const { sqliteProvider } = await import('joblatch/sqlite');
     return sqliteProvider({ path });
   },
+  async migrate(url) {
+    sqlitePath(url);
+    return { statements: [], note: 'nothing to migrate: the table in SQLite is made on first use' };
+  },
+  async examine(url) {
+    const { examineSqlite } = await import('../doctor/sqlite.js');
+    return examineSqlite(sqlitePath(url));
+  },
 };
 
 /** The file that is meant, absolute. `sqlite:///…` is a URL, with its escapes; `sqlite:…` is followed by a path as it is. */
