@@ -1,5 +1,7 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { describe, expect, it, test } from 'vitest';
+import { failureOf } from '../src/errors.ts';
+import { runProgram } from '../src/program.ts';
 import { sandboxes } from './sandbox.ts';
 
 const box = sandboxes();
@@ -94,6 +96,28 @@ describe('bad usage is 64, and says what was given and what is accepted', () => 
   test.each<[given: string[], said: string | RegExp]>([
     [[], 'Usage: joblatch'],
     [['frobnicate'], "unknown command 'frobnicate'"],
+    [[...RUN, '--store', 'memory:', '--', 'true'], 'would exclude nobody'],
+    [[...RUN, '--store', 'sqlite::memory:', '--', 'true'], 'would exclude nobody'],
+    [[...RUN, '--store', 'sqlite:', '--', 'true'], 'names no file'],
+    [[...RUN, '--store', 'sqlite://host/locks.db', '--', 'true'], 'three slashes'],
+    [[...RUN, '--store', 'mysql://h', '--', 'true'], /does not support yet\. Accepted: sqlite:PATH;/],
+    [[...RUN, '--store', 'gopher://h', '--', 'true'], /not one that joblatch knows\. Accepted: sqlite:PATH;/],
+    [[...RUN, '--store', '', '--', 'true'], '--store is empty'],
+    [[...RUN, '--report', '/no/such/folder/r.json', '--', 'true'], '"/no/such/folder"'],
+    [[...RUN, '--report', '.', '--', 'true'], 'is a folder'],
+    [[...RUN, '--report', 'fd:77', '--', 'true'], 'no such descriptor is open for writing'],
+    [[...RUN, '--report', 'fd:0', '--', 'true'], 'fd:0'],
+    [[...RUN, '--report', 'fd:x', '--', 'true'], 'fd:x'],
+    [[...RUN, '--', '--wait', '1s', 'true'], '"--wait" looks like an option'],
+  ])('%j', async (given, said) => {
+    const { code, stdout, stderr } = await box().run(given);
+    expect({ code, stdout }).toEqual({ code: 64, stdout: '' });
+    if (typeof said === 'string') expect(stderr).toContain(said);
+    else expect(stderr).toMatch(said);
+  });
+
+  // What is found out before anything is done needs no process of its own.
+  test.each<[given: string[], said: string]>([
     [['lst'], 'Did you mean list?'],
     [['run', '--nme', 'x', '--', 'true'], "unknown option '--nme' (Did you mean --name?)"],
     [['run', '--at-most-for', '1m', '--', 'true'], '--name is missing'],
@@ -113,19 +137,6 @@ describe('bad usage is 64, and says what was given and what is accepted', () => 
     [[...RUN, '--once-per', '1h', '--per-slot', 'twice', '--', 'true'], 'at-most-once, at-least-once'],
     [[...RUN, '--skip-exit-code', '256', '--', 'true'], '"256". Accepted: a whole number from 0 to 255'],
     [[...RUN, '--skip-exit-code', '1e2', '--', 'true'], '"1e2"'],
-    [[...RUN, '--store', 'memory:', '--', 'true'], 'would exclude nobody'],
-    [[...RUN, '--store', 'sqlite::memory:', '--', 'true'], 'would exclude nobody'],
-    [[...RUN, '--store', 'sqlite:', '--', 'true'], 'names no file'],
-    [[...RUN, '--store', 'sqlite://host/locks.db', '--', 'true'], 'three slashes'],
-    [[...RUN, '--store', 'mysql://h', '--', 'true'], /does not support yet\. Accepted: sqlite:PATH;/],
-    [[...RUN, '--store', 'gopher://h', '--', 'true'], /not one that joblatch knows\. Accepted: sqlite:PATH;/],
-    [[...RUN, '--store', '', '--', 'true'], '--store is empty'],
-    [[...RUN, '--report', '/no/such/folder/r.json', '--', 'true'], '"/no/such/folder"'],
-    [[...RUN, '--report', '.', '--', 'true'], 'is a folder'],
-    [[...RUN, '--report', 'fd:77', '--', 'true'], 'no such descriptor is open for writing'],
-    [[...RUN, '--report', 'fd:0', '--', 'true'], 'fd:0'],
-    [[...RUN, '--report', 'fd:x', '--', 'true'], 'fd:x'],
-    [[...RUN, '--', '--wait', '1s', 'true'], '"--wait" looks like an option'],
     [['release', 'x'], 'needs --force'],
     [['purge'], '--older-than is missing'],
     [['purge', '--older-than', '30'], 'without a unit'],
@@ -133,10 +144,8 @@ describe('bad usage is 64, and says what was given and what is accepted', () => 
     [['list', 'extra'], 'too many arguments'],
     [['watch', '--interval', '1ms'], 'from 100ms'],
   ])('%j', async (given, said) => {
-    const { code, stdout, stderr } = await box().run(given);
-    expect({ code, stdout }).toEqual({ code: 64, stdout: '' });
-    if (typeof said === 'string') expect(stderr).toContain(said);
-    else expect(stderr).toMatch(said);
+    const failure = await runProgram(given).then(() => undefined, failureOf);
+    expect(failure).toMatchObject({ exitCode: 64, message: expect.stringContaining(said) });
   });
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { sandboxes } from './sandbox.ts';
 
 const box = sandboxes();
@@ -21,30 +21,34 @@ const NAMES = [
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const RAW = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
 
-describe.each(NAMES.map((name) => [JSON.stringify(name).slice(0, 40), name] as const))(
-  'the name %s',
-  (_shown, name) => {
-    it('is one name, byte for byte, and never reaches a terminal raw', async () => {
-      const run = [`--name=${name}`, '--at-most-for', '1m', '--at-least-for', '1m', '--'];
-      const command = [process.execPath, '-p', 'JSON.stringify(process.env.JOBLATCH_NAME)'];
-      const first = await box().run(['run', ...run, ...command]);
-      expect(JSON.parse(first.stdout)).toBe(name);
-      const skipped = await box().run(['run', ...run, 'true']);
-      expect(skipped.stderr).toContain('skipped');
+const run = (name: string, ...command: string[]): string[] => [
+  ...['run', `--name=${name}`, '--at-most-for', '1m', '--at-least-for', '1m', '--'],
+  ...command,
+];
 
-      const listed = await box().run(['list']);
-      const shown = await box().run(['show', '--', name]);
-      const json = await box().run(['list', '--json']);
-      expect(shown.code).toBe(0);
-      for (const { stdout, stderr } of [skipped, listed, shown, json])
-        expect(stdout + stderr).not.toMatch(RAW);
-      expect(listed.stdout.trimEnd().split('\n')).toHaveLength(2);
-      expect((JSON.parse(json.stdout) as { key: string }[]).map((record) => record.key)).toEqual([name]);
+it('every name is one name, byte for byte, and never reaches a terminal raw', async () => {
+  const command = [process.execPath, '-p', 'JSON.stringify(process.env.JOBLATCH_NAME)'];
+  const firsts = await Promise.all(NAMES.map((name) => box().run(run(name, ...command))));
+  expect(firsts.map(({ stdout }) => JSON.parse(stdout))).toEqual(NAMES);
 
-      const released = await box().run(['release', '--force', '--', name]);
-      expect(released.code).toBe(0);
-      expect(released.stdout).not.toMatch(RAW);
-    });
+  const listed = await box().run(['list']);
+  const json = await box().run(['list', '--json']);
+  for (const { stdout, stderr } of [listed, json]) expect(stdout + stderr).not.toMatch(RAW);
+  expect(listed.stdout.trimEnd().split('\n')).toHaveLength(1 + NAMES.length);
+  const keys = (JSON.parse(json.stdout) as { key: string }[]).map((record) => record.key);
+  expect(keys.sort()).toEqual([...NAMES].sort());
+});
+
+it.each(['two\nlines', '\u001b[31mred\u001b[0m\u0007', '-n'])(
+  'the name %j in every command',
+  async (name) => {
+    await box().ok(run(name, 'true'));
+    const skipped = await box().run(run(name, 'true'));
+    expect(skipped.stderr).toContain('skipped');
+    const shown = await box().run(['show', '--', name]);
+    const released = await box().run(['release', '--force', '--', name]);
+    expect([shown.code, released.code]).toEqual([0, 0]);
+    for (const { stdout, stderr } of [skipped, shown, released]) expect(stdout + stderr).not.toMatch(RAW);
   },
 );
 

@@ -92,7 +92,7 @@ describe('--report', () => {
     expect(readFileSync(box().path('log'), 'utf8')).toMatch(/^first\n\{.*\}\n$/);
   });
 
-  it.each([3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20])('fd:%i is refused when nobody has opened it', async (fd) => {
+  it.each([3, 4, 5, 7, 10, 15, 20])('fd:%i is refused when nobody has opened it', async (fd) => {
     const { code, stdout } = await box().run([...RUN, '--report', `fd:${fd}`, '--', 'echo', 'ran']);
     expect({ code, stdout }).toEqual({ code: 64, stdout: '' });
   });

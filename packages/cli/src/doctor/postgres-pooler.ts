@@ -37,12 +37,18 @@ async function modeOf(client: Client, target: PostgresTarget, first: number): Pr
   const { it: second, end } = postgresClient({ ...target.client, query_timeout: WAIT_MS });
   try {
     await second.connect();
-    await second.query('begin');
-    const [theirs, ours] = await Promise.all([backendOf(second), backendOf(client)]);
-    return theirs === first || ours !== first ? 'shared' : 'session';
-  } catch {
-    // Statement mode knows no transactions, and a pooler with one connection lets only one of the two in.
-    return 'shared';
+    try {
+      await second.query('begin');
+    } catch (failure) {
+      // Statement mode knows no transactions. Else the only server connection is ours, and stays so.
+      return failure instanceof Error && /not allowed/.test(failure.message) ? 'shared' : 'session';
+    }
+    try {
+      const theirs = await backendOf(second);
+      return theirs === first || (await backendOf(client)) !== first ? 'shared' : 'session';
+    } catch {
+      return 'shared'; // The only server connection was ours, and is theirs now.
+    }
   } finally {
     await end();
   }

@@ -17,7 +17,8 @@ export interface Host {
   readonly port: number | undefined;
 }
 
-const PARTS = /^([a-z][a-z0-9+.-]*):\/\/(?:([^/?#]*)@)?([^/?#@]*)((?:\/[^?#]*)?)(?:\?([^#]*))?$/is;
+// No @ after the host: it would stand behind a password with a / in it, of which we would take the rest for a path.
+const PARTS = /^([a-z][a-z0-9+.-]*):\/\/(?:([^/?#]*)@)?([^/?#@]*)((?:\/[^?#@]*)?)(?:\?([^#@]*))?$/is;
 const HOST = /^(?:\[([0-9a-f:.%]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/i;
 const LAST_PORT = 65_535;
 
