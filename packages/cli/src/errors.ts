@@ -72,9 +72,9 @@ export function noteTrouble(error: Error): void {
 /** The driver's own words say best why a store can not be used. */
 function withCause(error: Error): string {
   const cause = error.cause instanceof Error ? error.cause.message : undefined;
-  const said = [cause, trouble].find((text) => text && !error.message.includes(text));
+  const said = [cause, trouble].find((text) => text && !error.message.includes(text.replace(/\.$/, '')));
   const message = said === undefined ? error.message : `${error.message} (${said})`;
-  return CERTIFICATE.test(message) ? `${message} ${CERTIFICATE_REMEDY}` : message;
+  return CERTIFICATE.test(message) ? `${message.replace(/\.$/, '')}. ${CERTIFICATE_REMEDY}` : message;
 }
 
 /** What Node says of a certificate that it does not trust. */
