@@ -54,7 +54,7 @@ describe('a signal to joblatch', () => {
     const holder = box().start([...RUN, ...SLEEPER]);
     await box().line('started');
     const waiter = box().start([...RUN, '--wait', '1m', '--report', 'report', '--', 'echo', 'ran']);
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await until(() => catchesHangUp(waiter.pid), 'the waiter has taken over its signals');
     waiter.child.kill('SIGTERM');
     expect(await waiter.done).toMatchObject({ code: 143, stdout: '' });
     expect(await box().json('report')).toMatchObject({ status: 'error', code: 'INTERRUPTED', exitCode: 143 });
@@ -78,4 +78,10 @@ function isStopped(pid: number): boolean {
   return execFileSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
     .trim()
     .startsWith('T');
+}
+
+/** Node itself leaves SIGHUP alone, so who catches it has come as far as our code. */
+function catchesHangUp(pid: number): boolean {
+  const caught = execFileSync('ps', ['-o', 'caught=', '-p', String(pid)], { encoding: 'utf8' }).trim();
+  return (Number.parseInt(caught.slice(-1), 16) & 1) === 1;
 }

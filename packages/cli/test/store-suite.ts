@@ -38,7 +38,7 @@ export function promisesOn(kind: ServerKind): void {
 
     it('eight processes at once: one runs, seven skip', async () => {
       const results = await Promise.all(
-        EIGHT.map(() => box().run([...RUN, '--at-least-for', '30s', ...ECHO])),
+        EIGHT.map(() => box().run([...RUN, '--at-least-for', '1m', ...ECHO])),
       );
       expect(results.map(({ code, stdout }) => `${code} ${stdout}`).sort()).toEqual([
         '0 ran\n',
