@@ -80,7 +80,7 @@ const RUN_BELOW: ReadonlySet<string> = new Set([
   '// digest.js',
   // The demo has a test of its own, and this is the command that runs the tests.
   'npm ci && npm run demo',
-  'npx joblatch run --name nightly-report --at-most-for 10m --once-per 1d -- echo "the report"',
+  'npx joblatch run --store sqlite:locks.db --name nightly-report --at-most-for 10m --once-per 1d -- echo "the report"',
 ]);
 
 function readme(name: string): string {
@@ -124,9 +124,8 @@ describe('README.md, in three processes at once', () => {
 
 test('README.md, the command', async () => {
   const dir = folder();
-  const env = { ...process.env, JOBLATCH_STORE: `sqlite:${join(dir, 'locks.db')}` };
   const code = readme(
-    'npx joblatch run --name nightly-report --at-most-for 10m --once-per 1d -- echo "the report"',
+    'npx joblatch run --store sqlite:locks.db --name nightly-report --at-most-for 10m --once-per 1d -- echo "the report"',
   );
   const lines = code
     .trim()
@@ -134,7 +133,7 @@ test('README.md, the command', async () => {
     .map((line) => line.replace(/^npx /, `${join(root, 'node_modules/.bin')}/`));
   const [runLine, showLine] = lines as [string, string];
   const sh = async (line: string): Promise<string> =>
-    (await promisify(execFile)('sh', ['-c', line], { cwd: dir, env, timeout: 20_000 })).stdout;
+    (await promisify(execFile)('sh', ['-c', line], { cwd: dir, timeout: 20_000 })).stdout;
   expect(await sh(runLine)).toBe('the report\n');
   expect(await sh(runLine)).toBe('');
   expect(await sh(showLine)).toMatch(/nightly-report/);
