@@ -90,3 +90,13 @@ describe('passwords do not appear in messages', () => {
     expect(stdout + stderr).not.toContain('hunter2');
   });
 });
+
+it('a client library is loaded only for its own kind of store', async () => {
+  const loaded = async (store: string): Promise<string[]> => {
+    const { stderr } = await box().run(['doctor', '-s', store], { env: { NODE_DEBUG: 'module' } });
+    return ['pg', 'ioredis'].filter((name) => stderr.includes(`/node_modules/${name}/`));
+  };
+  expect(await loaded(box().store)).toEqual([]);
+  // Shows that it would be seen.
+  expect(await loaded('postgres://127.0.0.1:1/db')).toEqual(['pg']);
+});
