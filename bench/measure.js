@@ -1,7 +1,9 @@
 // Run by run.js, which brings what this needs.
 
 import { writeFileSync } from 'node:fs';
+import { Session } from 'node:inspector/promises';
 import { loadavg } from 'node:os';
+import { join } from 'node:path';
 import { alternate } from './alternate.js';
 import { HELD, PREFIX } from './keys.js';
 import { readOptions } from './options.js';
@@ -100,7 +102,7 @@ async function count(name, group, row) {
   const scenario = SCENARIOS.find((one) => one.row === row);
   const counted = [];
   for (const { name: contestant, operation, few } of entriesOf(group, scenario)) {
-    const times = few ? options.counted / 50 : options.counted;
+    const times = few ? options.counted[row] / 50 : options.counted[row];
     const read = await group.counter();
     for (let turn = 0; turn < times; turn += 1) await operation(0, turn);
     counted.push({ name: contestant, times, ...(await read()) });
@@ -136,6 +138,17 @@ async function profile(group) {
       `--profile wants GROUP/SCENARIO/CONTESTANT, such as pg/lose-1/joblatch; scenarios: ${SCENARIOS.map(({ name }) => name).join(', ')}; ` +
         `contestants: ${(entries ?? []).map(({ name }) => name).join(', ')}`,
     );
-  const [figure] = await alternate([entry], scenario.workers, { sliceMs: 5_000, rounds: 1, warmUpRounds: 1 });
+  const run = async (sliceMs) =>
+    (await alternate([entry], scenario.workers, { sliceMs, rounds: 1, warmUpRounds: 0 }))[0];
+  await run(3_000);
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  await session.post('Profiler.setSamplingInterval', { interval: 200 });
+  await session.post('Profiler.start');
+  const figure = await run(6_000);
+  const { profile: found } = await session.post('Profiler.stop');
+  session.disconnect();
+  writeFileSync(join(process.env.JOBLATCH_BENCH_SCRATCH, 'bench.cpuprofile'), JSON.stringify(found));
   printFigures(say, options.profile, [figure]);
 }

@@ -24,11 +24,11 @@ export function readOptions(args) {
     ...values,
     only: someOf('only', values.only, GROUPS),
     row: someOf('row', values.row, ROWS),
-    sliceMs: Number(values.slice ?? (quick ? 10 : 120)),
-    rounds: Number(values.rounds ?? (quick ? 3 : 25)),
-    warmUpRounds: quick ? 1 : 4,
+    sliceMs: Number(values.slice ?? (quick ? 10 : 100)),
+    rounds: Number(values.rounds ?? (quick ? 3 : 21)),
+    warmUpRounds: quick ? 1 : 3,
     /** Operations by which bytes and commands are counted. */
-    counted: quick ? 500 : 10_000,
+    counted: quick ? { take: 100, lose: 500 } : { take: 2_000, lose: 10_000 },
   };
 }
 

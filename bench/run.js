@@ -40,11 +40,8 @@ function run(command, env = {}) {
 
 function measure() {
   const results = join(scratch, 'results.json');
-  const flags = ['--expose-gc'];
-  if (options.profile !== undefined)
-    flags.push('--cpu-prof', '--cpu-prof-interval 200', `--cpu-prof-dir ${scratch}`);
   const words = args.map((arg) => (/^[\w./,=-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`));
-  const command = ['node', ...flags, 'bench/measure.js', ...words].join(' ');
+  const command = ['node', '--expose-gc', 'bench/measure.js', ...words].join(' ');
   const env = { JOBLATCH_BENCH_RESULTS: results, JOBLATCH_BENCH_SCRATCH: scratch };
   const given = process.env.JOBLATCH_TEST_REDIS ?? process.env.JOBLATCH_TEST_POSTGRES;
   const done =
@@ -52,7 +49,7 @@ function measure() {
       ? run(`node scripts/stores.js --only redis,postgres --exec "${command}"`, env)
       : run(command, env);
   if (!done) return;
-  if (options.profile !== undefined) run(`node bench/top.js ${scratch}`);
+  if (options.profile !== undefined) run(`node bench/top.js ${join(scratch, 'bench.cpuprofile')}`);
   if (options.json) process.stdout.write(readFileSync(results));
 }
 
