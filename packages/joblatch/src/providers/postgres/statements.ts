@@ -124,9 +124,10 @@ export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): St
     `(coalesce((null::${table}).${column}, 'epoch') + ${NOW_US} * interval '1 microsecond')`;
   const millis = (ms: string): string => `${ms} * interval '1 millisecond'`;
 
-  /** How many milliseconds an instant of row `t` lies ahead. */
+  /** How many milliseconds an instant of row `t` lies ahead; null without one (`least` would pass over a null). */
   const ahead = (column: string): string =>
-    `ceil(greatest(-${FAR_S}, least(${FAR_S}, extract(epoch from t.${column}))) * 1000 - ${NOW_US} / 1000.0)`;
+    `case when t.${column} is not null then ceil(
+    greatest(-${FAR_S}, least(${FAR_S}, extract(epoch from t.${column}))) * 1000 - ${NOW_US} / 1000.0) end`;
 
   /** The end of a release: whole milliseconds, so that a column with three digits does not round it up. */
   const released = `greatest(date_trunc('milliseconds', ${now(until)}), coalesce(t.${at}, 'epoch'))`;
@@ -225,7 +226,7 @@ returning '1'`;
     },
 
     inspect({ key: wanted, after, limit }) {
-      return `select json_build_object('key', t.${key}, 'owner', t.${by}, 'left', ${ahead(until)}, 'ago', -${ahead(at)},
+      return `select json_build_object('key', t.${key}, 'owner', t.${by}, 'left', ${ahead(until)}, 'ago', -(${ahead(at)}),
   'token', ${hasToken ? `t.${token}` : 'null'}, 'slot', ${hasSlot ? `t.${slot}` : 'null'})::text
 from ${table} t
 where ${wanted === undefined ? `t.${key} collate "C" > ${text(after)}` : `t.${key} = ${text(wanted)}`}
