@@ -64,5 +64,5 @@ export function describeRecord(record: LockRecord, now: number): string[] {
 const MEANING: Readonly<Record<LockRecord['state'], string>> = {
   held: 'held: a run is skipped now. The holder may end earlier, or prolong it',
   kept: 'kept: the last run has ended, but its --at-least-for has not, so a run is skipped now',
-  free: 'free: a run starts now, unless its slot is not later than the last one',
+  free: 'free: a run starts now, unless the period that began at the last slot is not over yet',
 };

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type Running, sandboxes, until } from './sandbox.ts';
@@ -105,9 +106,25 @@ describe('with one lock held, one kept and one free', () => {
 
 describe('an empty store', () => {
   it('is an empty list', async () => {
-    expect(await box().ask('list')).toEqual([]);
-    expect(await box().run(['list'])).toMatchObject({ code: 0, stdout: '' });
+    const sandbox = box();
+    await sandbox.run(['run', '-n', 'k', '--at-most-for', '1m', '--', 'true']);
+    await sandbox.run(['purge', '--older-than', '1ms']);
+    expect(await sandbox.ask('list')).toEqual([]);
+    expect(await sandbox.run(['list'])).toMatchObject({ code: 0, stdout: '' });
   });
+});
+
+describe('a file that is not there', () => {
+  it.each([['list'], ['show', 'k'], ['release', 'k', '--force'], ['purge', '--older-than', '1d']])(
+    '%s says so, and does not make it',
+    async (...args) => {
+      const sandbox = box();
+      const looked = await sandbox.run([...args, '--store', 'sqlite:mistyped.db']);
+      expect(looked).toMatchObject({ code: 69, stdout: '' });
+      expect(looked.stderr).toMatch(/^joblatch: there is no file .*mistyped\.db/);
+      expect(existsSync(`${sandbox.folder}/mistyped.db`)).toBe(false);
+    },
+  );
 });
 
 describe('watch', () => {

@@ -26,7 +26,11 @@ export async function release(name: string, flags: ReleaseFlags): Promise<number
   });
   const owner = record?.state === 'held' ? record.owner : undefined;
   if (flags.json === true) printJson({ key, released, ...(owner === undefined ? {} : { owner }) });
-  else if (!released) noticesOf(flags)(`${JSON.stringify(key)} was free already`);
+  else if (!released && record === undefined) {
+    noticesOf(flags)(
+      `no record of ${JSON.stringify(key)}: nobody has taken it in this store, or it was purged`,
+    );
+  } else if (!released) noticesOf(flags)(`${JSON.stringify(key)} was free already`);
   else {
     print(
       `released ${printable(key)}${owner === undefined ? '' : `, which was held by ${formatOwner(owner)}`}`,

@@ -44,7 +44,7 @@ async function runOnce(
   notice: Notice,
 ): Promise<Report> {
   checkCommand(request.command[0] as string);
-  const locks = createLocks({ provider: await openStore(flags, notice) });
+  const locks = createLocks({ provider: await openStore(flags, 'lock', notice) });
   locks.on('error', ({ error }) => complain(failureOf(error).message));
   locks.on('lost', ({ key, detectedBy }) => complain(lossOf(key, detectedBy, request.graceMs)));
   try {

@@ -20,7 +20,8 @@ export interface WatchFlags extends ListFlags {
 export async function watch(name: string | undefined, flags: WatchFlags): Promise<number> {
   const key = name === undefined ? undefined : readName(name);
   const intervalMs = readDuration(flags.interval, '--interval', { min: SHORTEST_INTERVAL_MS });
-  const provider = await openStore(flags);
+  // The first run may be yet to come, so the store may be made.
+  const provider = await openStore(flags, 'lock');
   const ending = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(signal, () => ending.abort(signal));

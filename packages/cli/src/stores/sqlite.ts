@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { LockStoreError } from 'joblatch';
 import { UsageError } from '../errors.js';
 import type { StoreKind } from './store-kind.js';
 
@@ -11,8 +13,15 @@ const FILE_NAME = /\.(?:db|sqlite3?)$/i;
 export const sqliteStore: StoreKind = {
   forms: ['sqlite:PATH', 'sqlite:///ABSOLUTE/PATH', 'a path that ends in .db, .sqlite or .sqlite3'],
   accepts: (url) => SCHEME.test(url) || (!ANY_SCHEME.test(url) && FILE_NAME.test(url)),
-  async open(url) {
+  async open(url, purpose) {
     const path = sqlitePath(url);
+    // The provider would make the file, and a mistyped name would look like a store in which all is well.
+    if (purpose === 'look' && !existsSync(path)) {
+      throw new LockStoreError(
+        `there is no file ${path}, so nothing was ever locked there. Is it the store that the jobs use?`,
+        { operation: 'connect' },
+      );
+    }
     const { sqliteProvider } = await import('joblatch/sqlite');
     return sqliteProvider({ path });
   },

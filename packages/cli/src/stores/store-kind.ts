@@ -1,6 +1,9 @@
 import type { LockProvider } from 'joblatch';
 import type { Finding } from '../doctor/finding.js';
 
+/** Who only looks (or tidies up) must not make a store that is not there. */
+export type Purpose = 'lock' | 'look';
+
 /** One kind of store, as the command line knows it. */
 export interface StoreKind {
   /** How it can be written, for help and for error messages. */
@@ -10,7 +13,7 @@ export interface StoreKind {
    * Makes the provider; nothing need be contacted yet. The client library is loaded only here. `close` of the
    * provider closes the client too, and never takes long.
    */
-  open(url: string): Promise<LockProvider>;
+  open(url: string, purpose: Purpose): Promise<LockProvider>;
   /** Makes what the locks need, or with `print` only says what would. */
   migrate(url: string, print: boolean): Promise<Migration>;
   /** Looks at everything that decides how good the locks are. @throws if the store can not be reached */
