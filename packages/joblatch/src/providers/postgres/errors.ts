@@ -15,6 +15,7 @@ const STATES = {
   duplicateKey: '23505',
   duplicateTable: '42P07',
   duplicateColumn: '42701',
+  duplicateType: '42710',
   untranslatable: '22P05',
   badEncoding: '22021',
   cancelled: '57014',
@@ -54,7 +55,14 @@ export function isOtherTable(error: unknown): boolean {
 
 /** Another process made the same table or column at the same time. */
 export function isMadeByOthers(error: unknown): boolean {
-  return isOneOf(error, STATES.duplicateKey, STATES.duplicateTable, STATES.duplicateColumn);
+  // A table brings a type of its name: which of them collides, and where, is chance.
+  return isOneOf(
+    error,
+    STATES.duplicateKey,
+    STATES.duplicateTable,
+    STATES.duplicateColumn,
+    STATES.duplicateType,
+  );
 }
 
 /** Whether the connection can be used again after this error. */

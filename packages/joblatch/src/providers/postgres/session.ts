@@ -24,6 +24,8 @@ export class Session {
   readonly #settings: Settings;
   readonly #connection: Connection;
   #layout: Promise<Layout> | undefined;
+  /** What that led to: most calls need not wait for it, nor listen to their signal meanwhile. */
+  #known: Layout | undefined;
   #closed = false;
 
   constructor(settings: Settings) {
@@ -42,12 +44,12 @@ export class Session {
       if (this.#closed) throw closed();
       return await this.#bounded(options?.signal, async (signal) => {
         const query = this.#querying(signal);
-        const layout = await abandonable(this.#find(), signal);
+        const layout = this.#known ?? (await abandonable(this.#find(), signal));
         try {
           return await work(layout, query);
         } catch (error) {
           if (!isOtherTable(error)) throw error;
-          this.#layout = undefined;
+          this.#forget(layout);
           return await work(await abandonable(this.#find(), signal), query);
         }
       });
@@ -79,11 +81,23 @@ export class Session {
       // Not bounded by the signal of the caller that came first: the others wait for it too.
       const finding = this.#bounded(undefined, (signal) => this.#look(this.#querying(signal)));
       this.#layout = finding;
-      finding.catch(() => {
-        if (this.#layout === finding) this.#layout = undefined;
-      });
+      finding.then(
+        (layout) => {
+          this.#known = layout;
+        },
+        () => {
+          this.#layout = undefined;
+        },
+      );
     }
     return this.#layout;
+  }
+
+  /** Unless another caller has looked again since. */
+  #forget(layout: Layout): void {
+    if (this.#known !== layout) return;
+    this.#known = undefined;
+    this.#layout = undefined;
   }
 
   async #look(query: Query): Promise<Layout> {
