@@ -1,7 +1,7 @@
 // Contestants take turns in short slices, so that what else the machine does falls on all of them alike; a
 // ratio is made of two slices of the same round.
 
-/** Runs `operation(worker, turn)` in `workers` loops for a while. */
+/** Runs `operation(worker, turn, workers)` in `workers` loops for a while. */
 async function slice(operation, workers, ms) {
   // What the one before left behind is not his to clean up.
   globalThis.gc?.({ type: 'minor' });
@@ -11,7 +11,7 @@ async function slice(operation, workers, ms) {
   let count = 0;
   const loop = async (worker) => {
     for (let turn = 0; performance.now() < end; turn += 1) {
-      await operation(worker, turn);
+      await operation(worker, turn, workers);
       count += 1;
     }
   };
@@ -19,6 +19,19 @@ async function slice(operation, workers, ms) {
   const seconds = (performance.now() - start) / 1000;
   const { user, system } = process.cpuUsage(cpu);
   return { rate: count / seconds, cpuUs: (user + system) / count };
+}
+
+/** Until the engine has compiled what it is going to compile: code that runs seldom is slow in any library. */
+export async function warmUp(entries, { operations, atMostMs }) {
+  for (const { operation, alone } of entries) {
+    const end = performance.now() + atMostMs;
+    const workers = alone ? 1 : 16;
+    const loop = async (worker) => {
+      for (let turn = 0; turn < operations / workers && performance.now() < end; turn += 1)
+        await operation(worker, turn, workers);
+    };
+    await Promise.all(Array.from({ length: workers }, (_, worker) => loop(worker)));
+  }
 }
 
 function shuffled(list) {

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
-import { alternate } from './alternate.js';
+import { alternate, warmUp } from './alternate.js';
 import { HELD, PREFIX } from './keys.js';
 import { readOptions } from './options.js';
 import { printCounts, printFigures, printMachine } from './report.js';
@@ -18,7 +18,7 @@ const LOADERS = {
 };
 
 const RING = 1_024;
-/** `keys(worker, turn)` names the key of an operation. */
+/** `keys(worker, turn, workers)` names the key of an operation. */
 const SCENARIOS = [
   {
     name: 'take-1',
@@ -47,10 +47,9 @@ const SCENARIOS = [
 
 // 1,024 keys for all workers, again and again.
 const names = Array.from({ length: RING }, (_, i) => `${PREFIX}:${i}`);
-function ring(worker, turn) {
-  return names[(worker + turn * 64) % RING];
+function ring(worker, turn, workers) {
+  return names[(worker + turn * workers) % RING];
 }
-ring.single = (_, turn) => names[turn % RING];
 
 const options = readOptions(process.argv.slice(2));
 const say = (text) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
@@ -89,6 +88,7 @@ function shown(loads) {
 async function runGroup(name, group) {
   for (const scenario of SCENARIOS.filter(({ row }) => options.row.includes(row))) {
     const entries = entriesOf(group, scenario);
+    if (scenario.name.endsWith('-1')) await warmUp(entries, options.warmUp);
     const figures = await alternate(entries, scenario.workers, options);
     results.figures.push({ group: name, scenario: scenario.name, contestants: figures });
     printFigures(say, `${name}: ${scenario.title}`, figures);
@@ -104,7 +104,7 @@ async function count(name, group, row) {
   for (const { name: contestant, operation, few } of entriesOf(group, scenario)) {
     const times = few ? options.counted[row] / 50 : options.counted[row];
     const read = await group.counter();
-    for (let turn = 0; turn < times; turn += 1) await operation(0, turn);
+    for (let turn = 0; turn < times; turn += 1) await operation(0, turn, 1);
     counted.push({ name: contestant, times, ...(await read()) });
   }
   const title = row === 'take' ? 'each pair of take and give back' : 'each losing attempt';
@@ -117,15 +117,15 @@ async function count(name, group, row) {
 /** The floor comes first. */
 function entriesOf(group, scenario) {
   const list = scenario.row === 'take' ? group.takers : group.losers;
-  const nth = scenario.keys === ring && scenario.workers === 1 ? ring.single : scenario.keys;
   return list
     .filter(({ alone }) => !alone || scenario.workers === 1)
-    .map(({ name, kind, token, few, run }) => ({
+    .map(({ name, kind, token, few, alone, run }) => ({
       name,
       kind,
       token,
       few,
-      operation: (worker, turn) => run(nth(worker, turn)),
+      alone,
+      operation: (worker, turn, workers) => run(scenario.keys(worker, turn, workers)),
     }));
 }
 

@@ -26,7 +26,8 @@ export function readOptions(args) {
     row: someOf('row', values.row, ROWS),
     sliceMs: Number(values.slice ?? (quick ? 10 : 100)),
     rounds: Number(values.rounds ?? (quick ? 3 : 21)),
-    warmUpRounds: quick ? 1 : 3,
+    warmUpRounds: quick ? 0 : 1,
+    warmUp: quick ? { operations: 200, atMostMs: 200 } : { operations: 10_000, atMostMs: 4_000 },
     /** Operations by which bytes and commands are counted. */
     counted: quick ? { take: 100, lose: 500 } : { take: 2_000, lose: 10_000 },
   };
