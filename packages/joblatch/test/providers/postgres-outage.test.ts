@@ -25,7 +25,7 @@ describe('PostgreSQL: a server that goes away', () => {
     server = await OwnServer.start();
     const pool = await openClient('pg Pool', server.url);
     await migratePostgres({ pool });
-    await pool.end();
+    await closeClient('pg Pool', pool);
   }, 60_000);
   afterAll(() => server.remove());
 
@@ -35,7 +35,7 @@ describe('PostgreSQL: a server that goes away', () => {
     try {
       return await work(pool);
     } finally {
-      await pool.end();
+      await closeClient('pg Pool', pool);
     }
   };
   const terminateOthers = () =>
@@ -68,7 +68,7 @@ describe('PostgreSQL: a server that goes away', () => {
     const written = (await position()) - before;
     console.info(`${ATTEMPTS} losing attempts wrote ${written} bytes of WAL`);
     expect(written).toBeLessThan(ATTEMPTS);
-    await pool.end();
+    await closeClient('pg Pool', pool);
   }, 120_000);
 
   for (const name of CLIENT_NAMES.filter((each) => each !== 'pg Client')) {
@@ -163,7 +163,7 @@ describe('PostgreSQL: a server that goes away', () => {
     const pool = await openClient('pg Pool', server.url);
     const provider = postgresProvider({ pool });
     await take(provider);
-    await pool.end();
+    await closeClient('pg Pool', pool);
     await server.stop();
     server.becomeStandby();
     await server.start();
@@ -180,7 +180,7 @@ describe('PostgreSQL: a server that goes away', () => {
         message: expect.stringMatching(/standby.*primary/),
       });
     }
-    await standby.end();
+    await closeClient('pg Pool', standby);
     await server.remove();
     server = await OwnServer.start();
     await onTheSide((fresh) => migratePostgres({ pool: fresh }));
