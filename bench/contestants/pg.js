@@ -195,7 +195,7 @@ async function explain(pool, message) {
   };
   visit(plan);
   return (
-    `WAL records ${plan['WAL Records']}, WAL bytes ${plan['WAL Bytes']}, rows locked ${locked.join(' + ')}, ` +
+    `WAL records ${plan['WAL Records']}, WAL bytes ${plan['WAL Bytes']}, rows locked ${locked.join(' + ') || 0}, ` +
     `pages dirtied ${plan['Shared Dirtied Blocks']}; planning ${planning} ms, execution ${execution} ms`
   );
 }
