@@ -81,13 +81,13 @@ async function lockAndRun<T>(
   };
   const { ending, tookMs } = await execute(run, fn, false);
   // What counts is whether the lock was held until the function ended, so it is looked at before it is given back.
-  const givenAway = !lock.noticeLoss() && !lock.held;
-  const succeeded = 'value' in ending && lock.held;
+  const loss = lossUntilNow(lock);
+  const succeeded = 'value' in ending && loss === undefined;
   const doneSlot = job.perSlot === 'at-least-once' && succeeded ? lock.slot : undefined;
   // An error of the release was told to the listeners, and the release is tried again in the background; the
   // caller gets what the function gave.
   await lock.giveBack(doneSlot).catch(() => false);
-  return conclude(lock, ending, tookMs, givenAway ? 'release' : undefined);
+  return conclude(lock, ending, tookMs, loss);
 }
 
 async function take(
@@ -124,8 +124,8 @@ async function runNested<T>(outer: Run, fn: JobFunction<T>): Promise<Outcome<T>>
   const { lock } = outer;
   const { ending, tookMs } = await execute({ ...outer, active: true, outer: surroundingRun() }, fn, true);
   // The outer run may not have waited for this one: then it gave the lock away under it.
-  const givenAway = !lock.noticeLoss() && !lock.held;
-  return conclude(lock, ending, tookMs, givenAway ? 'release' : undefined);
+  const loss = lossUntilNow(lock);
+  return conclude(lock, ending, tookMs, loss);
 }
 
 /** Runs until the promise settles, not merely until the function returns. */
@@ -161,12 +161,20 @@ async function settle<T>(fn: JobFunction<T>, context: JobContext): Promise<Endin
   }
 }
 
+/** How the lock was lost, or given away, if it is not held now. */
+function lossUntilNow(lock: HeldLock): LossDetection | undefined {
+  if (lock.noticeLoss()) return lock.lostBy;
+  return lock.held ? undefined : 'release';
+}
+
+/** @param loss until the function ended; the release may have found another one since */
 function conclude<T>(
   { token, lostBy }: HeldLock,
   ending: Ending<T>,
   tookMs: number,
-  detectedBy: LossDetection | undefined = lostBy,
+  loss: LossDetection | undefined,
 ): Outcome<T> {
+  const detectedBy = loss ?? lostBy;
   if (detectedBy !== undefined) return { status: 'lost', detectedBy, token, tookMs, ...ending };
   if ('error' in ending) throw ending.error;
   return { status: 'ran', value: ending.value, token, tookMs };

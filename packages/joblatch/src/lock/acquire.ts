@@ -1,5 +1,6 @@
 import { LockNotAcquiredError, LockOptionsError } from '../provider/errors.js';
 import type { Refused } from '../provider/lock-provider.js';
+import { jittered } from '../provider/runtime.js';
 import { checkKey, parseDuration, refuseUnknown, SLOT_MEMORY_MS, show } from '../provider/values.js';
 import { type Attempt, isLock, type LockClient, lossOf } from './client.js';
 import type { HeldLock } from './held-lock.js';
@@ -87,7 +88,7 @@ async function tryOnce(
 
 /** No longer than the present lease runs, and no longer than a poll, jittered. */
 function untilNextLook({ settings: { runtime, pollMs } }: LockClient, { leftMs }: Refused): number {
-  const poll = pollMs * (0.5 + runtime.random() / 2);
+  const poll = jittered(runtime, pollMs);
   return leftMs === undefined ? poll : Math.min(poll, leftMs + AFTER_LEASE_MS);
 }
 

@@ -123,6 +123,22 @@ export class Lines {
   }
 }
 
+/** Waits for work to settle, however it ends, but not longer than `ms`. */
+export function settledWithin(
+  runtime: Runtime,
+  work: readonly Promise<unknown>[],
+  ms: number,
+): Promise<void> {
+  if (work.length === 0) return Promise.resolve();
+  return new Promise((resolve) => {
+    const cancel = runtime.setTimer(resolve, ms);
+    void Promise.allSettled(work).then(() => {
+      cancel();
+      resolve();
+    });
+  });
+}
+
 export function delay(runtime: Runtime, ms: number): Promise<void> {
   return new Promise((resolve) => {
     runtime.setTimer(resolve, ms);

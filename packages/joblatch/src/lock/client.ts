@@ -14,9 +14,9 @@ import type {
   RenewRequest,
   RenewResult,
 } from '../provider/lock-provider.js';
-import { createOwnerId, type Runtime } from '../provider/runtime.js';
-import { show } from '../provider/values.js';
-import { Activity, delay, Emitter, Lines } from './activity.js';
+import { createOwnerId } from '../provider/runtime.js';
+import { messageOf, show } from '../provider/values.js';
+import { Activity, delay, Emitter, Lines, settledWithin } from './activity.js';
 import { deadlineOf, driftOf, HeldLock, type Keeping, type LockHome } from './held-lock.js';
 import { expectResults, Keeper } from './keeper.js';
 import type { Settings } from './options.js';
@@ -140,9 +140,8 @@ export class LockClient implements LockHome {
     try {
       return await this.#giveBack.flush(key);
     } catch (error) {
-      const found = error instanceof Error ? error.message : show(error);
       throw new LockStoreError(
-        `${JSON.stringify(key)} was not tried: what an earlier attempt may have left in the store could not be given back. ${found}`,
+        `${JSON.stringify(key)} was not tried: what an earlier attempt may have left in the store could not be given back. ${messageOf(error)}`,
         { operation: 'acquire', key, cause: error },
       );
     }
@@ -290,17 +289,6 @@ export class LockClient implements LockHome {
   }
 
   readonly #isDrained = (): boolean => this.#drained || (this.activity.idle && this.#keeper.locks.size === 0);
-}
-
-async function settledWithin(runtime: Runtime, work: readonly Promise<unknown>[], ms: number): Promise<void> {
-  if (work.length === 0) return;
-  await new Promise<void>((resolve) => {
-    const cancel = runtime.setTimer(resolve, ms);
-    void Promise.allSettled(work).then(() => {
-      cancel();
-      resolve();
-    });
-  });
 }
 
 function expectResult(result: AcquireResult): AcquireResult {

@@ -1,5 +1,5 @@
 import type { CallOptions, RenewRequest, RenewResult } from '../provider/lock-provider.js';
-import type { Runtime } from '../provider/runtime.js';
+import { jittered, type Runtime } from '../provider/runtime.js';
 import { show } from '../provider/values.js';
 import type { HeldLock } from './held-lock.js';
 import { callStore, type StoreCall } from './store-call.js';
@@ -94,8 +94,9 @@ export class Keeper {
     for (const lock of this.#locks) lock.noticeLoss();
 
     const now = this.#runtime.monotonic();
-    if ([...this.#locks].some((lock) => lock.nextEventAt <= now)) {
-      const due = [...this.#locks].filter((lock) => lock.isDue(now));
+    const locks = [...this.#locks];
+    if (locks.some((lock) => lock.nextEventAt <= now)) {
+      const due = locks.filter((lock) => lock.isDue(now));
       if (due.length > 0) this.#renew(due);
     }
     let next = Number.POSITIVE_INFINITY;
@@ -150,7 +151,7 @@ export class Keeper {
 
   #retryLater(lock: HeldLock): void {
     const backoff = Math.min((lock.renewLeaseMs as number) / RETRY_PER_LEASE, LONGEST_RETRY_MS);
-    lock.retryAt(this.#runtime.monotonic() + backoff * (0.5 + this.#runtime.random() / 2));
+    lock.retryAt(this.#runtime.monotonic() + jittered(this.#runtime, backoff));
   }
 }
 

@@ -1,8 +1,8 @@
 import { isLockError, LockStoreError, type StoreOperation } from '../provider/errors.js';
 import type { CallOptions, ReleaseRequest } from '../provider/lock-provider.js';
-import { outsideOfAnyContext, type Runtime } from '../provider/runtime.js';
-import { show } from '../provider/values.js';
-import { onAbort } from './activity.js';
+import { jittered, outsideOfAnyContext, type Runtime } from '../provider/runtime.js';
+import { messageOf } from '../provider/values.js';
+import { onAbort, settledWithin } from './activity.js';
 
 export interface StoreCall<T> {
   /** Settles within the time-out, or as soon as the caller's signal aborts. */
@@ -76,8 +76,7 @@ async function invoke<T>(limits: CallLimits, call: () => Promise<T>): Promise<T>
 
 function asStoreError(error: unknown, { operation, key }: CallLimits): unknown {
   if (isLockError(error)) return error;
-  const found = error instanceof Error ? error.message : show(error);
-  return new LockStoreError(`The store failed at ${operation}${about(key)}: ${found}`, {
+  return new LockStoreError(`The store failed at ${operation}${about(key)}: ${messageOf(error)}`, {
     operation,
     key,
     cause: error,
@@ -161,14 +160,7 @@ export class GiveBack {
     if (this.#running !== undefined) {
       for (const entry of this.#entries) entry.notBefore = 0;
       this.#wake?.();
-      const running = this.#running;
-      await new Promise<void>((resolve) => {
-        const cancel = this.#runtime.setTimer(resolve, timeoutMs);
-        void running.then(() => {
-          cancel();
-          resolve();
-        });
-      });
+      await settledWithin(this.#runtime, [this.#running], timeoutMs);
     }
     this.#entries.clear();
     this.#wake?.();
@@ -187,7 +179,7 @@ export class GiveBack {
         retryMs = FIRST_RETRY_MS;
       } catch {
         // The store is away: this entry goes to the end of the line, and the line waits.
-        const pausedUntil = this.#runtime.monotonic() + retryMs * (0.5 + this.#runtime.random() / 2);
+        const pausedUntil = this.#runtime.monotonic() + jittered(this.#runtime, retryMs);
         for (const other of this.#entries) other.notBefore = Math.max(other.notBefore, pausedUntil);
         if (this.#entries.delete(entry)) this.#entries.add(entry);
         retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);

@@ -146,3 +146,8 @@ function randomGroup(runtime: Runtime): string {
     .toString(36)
     .padStart(DIGITS_PER_GROUP, '0');
 }
+
+/** A time by chance between half and all of it: what failed or was refused together must not come back together. */
+export function jittered(runtime: Runtime, ms: number): number {
+  return ms * (0.5 + runtime.random() / 2);
+}

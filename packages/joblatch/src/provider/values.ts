@@ -64,6 +64,11 @@ function parseText(text: string): number {
   return ISO_UNITS.reduce((sum, unit, i) => sum + Number(iso[i + 1] ?? 0) * (UNIT_MS[unit] as number), 0);
 }
 
+/** What was thrown, for messages: not everything that is thrown is an error. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : show(thrown);
+}
+
 /** For messages; never calls into the value, which may throw. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);

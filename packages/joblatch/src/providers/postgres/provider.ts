@@ -11,11 +11,12 @@ import type {
   RenewRequest,
   RenewResult,
 } from '../../provider/lock-provider.js';
+import { splitOwner } from '../../provider/released-owner.js';
 import { isGivenWay, isLockedByOthers } from './errors.js';
 import { checkOptions, type PostgresProviderOptions, type Settings } from './options.js';
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
-import { type Attempt, type RecordRow, splitOwner } from './statements.js';
+import type { Attempt, RecordRow } from './statements.js';
 
 /** Rows that one statement answers or deletes. */
 const PAGE = 5_000;

@@ -1,5 +1,6 @@
 import type { AcquireRequest, ReleaseRequest, RenewRequest } from '../../provider/lock-provider.js';
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
+import { RELEASED_MARK } from '../../provider/released-owner.js';
 import type { Table } from './schema.js';
 import { int, name, text } from './sql.js';
 
@@ -56,9 +57,6 @@ export function prologue(waitMs: number, relaxed: boolean): string {
   if (relaxed) settings.push("set_config('synchronous_commit', 'off', true)");
   return `select case when ${ALONE} then ${settings.join(' || ')} else '${OPEN_TRANSACTION}' end`;
 }
-
-/** A released owner is kept with this in front: its proof is void, and people still see who was last. */
-const MARK = '~';
 
 /** An instant that a person set to infinity must still fit into JSON. */
 const FAR_S = '1e11';
@@ -133,7 +131,10 @@ export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): St
   const released = `greatest(date_trunc('milliseconds', ${now(until)}), coalesce(t.${at}, 'epoch'))`;
 
   /** An owner of somebody else's may fill the column. */
-  const marked = ownerMax === undefined ? `'${MARK}' || t.${by}` : `left('${MARK}' || t.${by}, ${ownerMax})`;
+  const marked =
+    ownerMax === undefined
+      ? `'${RELEASED_MARK}' || t.${by}`
+      : `left('${RELEASED_MARK}' || t.${by}, ${ownerMax})`;
 
   const slotAsked = ({ slot: named, oncePerMs }: AcquireRequest): string | undefined => {
     if (oncePerMs !== undefined) return `(${NOW_MS} / ${int(oncePerMs)} * ${int(oncePerMs)})`;
@@ -219,7 +220,7 @@ left join ${table} t on t.${key} = a.key and t.${by} = a.owner`;
 
     release({ key: wanted, owner, keepMs = 0, slot: done }) {
       return `update ${table} t
-set ${until} = greatest(${released}, t.${at} + ${millis(int(keepMs))}), ${by} = '${MARK}' || t.${by}
+set ${until} = greatest(${released}, t.${at} + ${millis(int(keepMs))}), ${by} = '${RELEASED_MARK}' || t.${by}
   ${done === undefined ? '' : `, ${slot} = greatest(t.${slot}, ${int(done)})`}
 where t.${key} = ${text(wanted)} and t.${by} = ${text(owner)} and t.${until} > ${now(until)} and ${ALONE}
 returning '1'`;
@@ -235,7 +236,7 @@ order by t.${key} collate "C" limit ${int(limit)}`;
 
     forceRelease(wanted) {
       return `update ${table} t
-set ${until} = ${released}, ${by} = case when t.${by} like '${MARK}%' then t.${by} else ${marked} end
+set ${until} = ${released}, ${by} = case when t.${by} like '${RELEASED_MARK}%' then t.${by} else ${marked} end
   ${hasToken ? `, ${token} = greatest(coalesce(t.${token}, 0) + 1, ${CLOCK_US})` : ''}
 where t.${key} = ${text(wanted)} and t.${until} > ${now(until)} and ${ALONE}
 returning '1'`;
@@ -251,10 +252,4 @@ returning '1'`;
 returning '1'`;
     },
   };
-}
-
-/** Tells a released owner from a holder. */
-export function splitOwner(lockedBy: string): { readonly owner: string; readonly released: boolean } {
-  const released = lockedBy.startsWith(MARK);
-  return { owner: released ? lockedBy.slice(MARK.length) : lockedBy, released };
 }

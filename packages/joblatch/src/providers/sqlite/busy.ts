@@ -1,4 +1,4 @@
-import type { Runtime } from '../../provider/runtime.js';
+import { jittered, type Runtime } from '../../provider/runtime.js';
 import { GaveUp, isBusy } from './errors.js';
 
 /** Another process commits in about this time, so it is worth a look; then it is asked less and less often. */
@@ -109,7 +109,7 @@ export class BusyQueue {
 
   #arm(): void {
     // Jitter: processes that found the file busy together must not come back together.
-    const delay = this.#delayMs * (0.5 + this.#runtime.random() / 2);
+    const delay = jittered(this.#runtime, this.#delayMs);
     this.#cancelTimer ??= this.#runtime.setTimer(() => this.#serve(), delay);
   }
 

@@ -10,12 +10,13 @@ import type {
   RenewRequest,
   RenewResult,
 } from '../../provider/lock-provider.js';
+import { splitOwner } from '../../provider/released-owner.js';
 import type { SqliteValue } from './client.js';
 import type { Connection } from './connection.js';
 import { checkOptions, type Settings, type SqliteProviderOptions } from './options.js';
 import { quoteTable } from './schema.js';
 import { Session } from './session.js';
-import { ABSENT, type RecordRow, type Statements, splitOwner, statementsFor } from './statements.js';
+import { ABSENT, type RecordRow, type Statements, statementsFor } from './statements.js';
 
 /** Rows that one step reads or deletes before the event loop gets its turn. */
 const PAGE = 1_000;

@@ -1,4 +1,5 @@
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
+import { RELEASED_MARK } from '../../provider/released-owner.js';
 
 /**
  * The one clock of these statements: SQLite's own reading of the host's clock, in whole milliseconds.
@@ -9,9 +10,6 @@ import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
  * statement by itself: `explain` shows the opcode Transaction before any call of unixepoch.)
  */
 const NOW = "cast(round(unixepoch('subsec') * 1000) as integer)";
-
-/** A released owner is kept with this in front: its proof is void, and people still see who was last. */
-const MARK = '~';
 
 /** What is bound for a number that was not given. */
 export const ABSENT = '';
@@ -93,7 +91,7 @@ returning json_array(name, locked_by)`,
 
     release: `with given(key, owner, keep, slot) as (select ?, ?, cast(? as integer), ${OPTIONAL})
 update ${table} as t
-set lock_until = max(${NOW}, coalesce(t.locked_at + g.keep, 0)), locked_by = '${MARK}' || t.locked_by,
+set lock_until = max(${NOW}, coalesce(t.locked_at + g.keep, 0)), locked_by = '${RELEASED_MARK}' || t.locked_by,
   slot = ${later('t.slot', 'g.slot')}
 from given as g where t.name = g.key and t.locked_by = g.owner and t.lock_until > ${NOW}
 returning json_array(1)`,
@@ -104,7 +102,7 @@ returning json_array(1)`,
 
     forceRelease: `update ${table}
 set lock_until = ${NOW}, fencing_token = max(coalesce(fencing_token, 0) + 1, ${NOW} * 1000),
-  locked_by = iif(substr(locked_by, 1, 1) = '${MARK}', locked_by, '${MARK}' || locked_by)
+  locked_by = iif(substr(locked_by, 1, 1) = '${RELEASED_MARK}', locked_by, '${RELEASED_MARK}' || locked_by)
 where name = ? and lock_until > ${NOW} returning json_array(1)`,
 
     purge: `delete from ${table} where name in (select name from ${table}
@@ -112,10 +110,4 @@ where name = ? and lock_until > ${NOW} returning json_array(1)`,
     and coalesce(fencing_token, 0) <= ${NOW} * 1000
   limit cast(? as integer)) returning json_array(1)`,
   };
-}
-
-/** Tells a released owner from a holder. */
-export function splitOwner(lockedBy: string): { readonly owner: string; readonly released: boolean } {
-  const released = lockedBy.startsWith(MARK);
-  return { owner: released ? lockedBy.slice(MARK.length) : lockedBy, released };
 }
