@@ -214,6 +214,11 @@ export class LockClient implements LockHome {
   }
 
   async giveBack(lock: HeldLock, doneSlot: number | undefined, isFirst: boolean): Promise<boolean> {
+    if (this.#drained) {
+      // A release that failed before may be called again, but the store may be closed by now.
+      lock.releaseFailed();
+      throw stoppedError(lock.key);
+    }
     this.#keeper.remove(lock);
     const { key, owner, token, atLeastMs: keepMs } = lock;
     const request: ReleaseRequest = { key, owner, keepMs, slot: doneSlot };

@@ -267,7 +267,7 @@ export class HeldLock implements Lock {
   }
 
   #howItEnds(): LossDetection {
-    return this.#deadline >= this.#capAt - driftOf(this.renewLeaseMs ?? 0) ? 'cap' : 'deadline';
+    return this.#storedEnd >= this.#capAt ? 'cap' : 'deadline';
   }
 
   #lossError(detectedBy: LossDetection): LockLostError {
