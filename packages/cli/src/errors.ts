@@ -65,8 +65,9 @@ function classify(error: unknown): Failure {
 let trouble: string | undefined;
 
 /** For clients that go on trying, and so leave it to a time-out to say that there was no answer. */
-export function noteTrouble(error: Error): void {
-  trouble = error.message || trouble;
+export function noteTrouble({ message }: Error): void {
+  // That a connection is closed is what follows from the trouble.
+  if (trouble === undefined || !/Connection is closed/.test(message)) trouble = message || trouble;
 }
 
 /** The driver's own words say best why a store can not be used. */

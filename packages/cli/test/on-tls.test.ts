@@ -51,26 +51,51 @@ describeWithOwnRedis(
     let wrong: Authority;
     let port = 0;
     let elsewhere = 0;
+    let clustered = 0;
     const url = (host: string, ca: string) =>
       `rediss://default:hunter2@${host}:${port}?env=tls${ca && `&ca=${encodeURIComponent(ca)}`}`;
     beforeAll(async () => {
       [right, wrong] = [new Authority(), new Authority()];
-      const start = async (name: string, altName: string): Promise<number> => {
+      const start = async (kind: 'start' | 'cluster', name: string, altName: string): Promise<number> => {
         const { cert, key } = right.issue(name, altName);
         const tlsPort = await freePort();
-        await OwnRedis.start(
-          ...['--tls-port', String(tlsPort), '--tls-auth-clients', 'no', '--requirepass', 'hunter2'],
+        await OwnRedis[kind](
+          ...['--tls-port', String(tlsPort), '--tls-auth-clients', 'no'],
           ...['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', right.file],
+          // Any password will do: the tests look behind the back without one.
+          ...['--user', 'default', 'on', 'nopass', '~*', '&*', '+@all', '--tls-cluster', 'yes'],
         );
         return tlsPort;
       };
-      [port, elsewhere] = await Promise.all([start('here', HERE), start('elsewhere', 'DNS:redis.example')]);
+      [port, elsewhere, clustered] = await Promise.all([
+        start('start', 'here', HERE),
+        start('start', 'elsewhere', 'DNS:redis.example'),
+        start('cluster', 'member', HERE),
+      ]);
     });
     afterAll(() => {
       right.remove();
       wrong.remove();
     });
     checksCertificates(() => ({ right, wrong, url }));
+
+    describe('rediss+cluster://', () => {
+      const box = sandboxes();
+      it('takes the authority that signed, and says of another what is wrong', async () => {
+        const store = (ca: string) => url('127.0.0.1', ca).replace('rediss', 'rediss+cluster').replace(`:${port}?`, `:${clustered}?`);
+        expect(await box().run([...RUN, '-s', store(right.file), ...ECHO])).toMatchObject({ code: 0, stdout: 'ran\n' });
+        const refused = await Promise.all(
+          [[...RUN, ...ECHO], ['list'], ['doctor']].map(([command, ...rest]) =>
+            box().run([command as string, '-s', store(wrong.file), ...rest]),
+          ),
+        );
+        for (const { code, stdout, stderr } of refused) {
+          expect(code).toBe(69);
+          expect(stdout + stderr).toContain('Name its authority in');
+          expect(stdout + stderr).not.toContain('hunter2');
+        }
+      });
+    });
 
     describe('a certificate of another host', () => {
       const box = sandboxes();

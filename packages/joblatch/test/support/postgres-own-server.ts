@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { postgres } from '../../../../scripts/stores/postgres.js';
 import { findBinary, findStore } from '../../../../scripts/stores/table.js';
@@ -21,6 +21,14 @@ export const noPgbouncer: string | undefined =
   pgbouncer === undefined
     ? 'pgbouncer is not on this machine; on Debian: apt-get install pgbouncer'
     : undefined;
+
+const basebackup = findBinary('pg_basebackup');
+/** Why there can be no standby that follows it, if so. */
+export const noStandby: string | undefined =
+  noOwnServer ??
+  (basebackup === undefined
+    ? 'pg_basebackup is not on this machine; on Debian: apt-get install postgresql-client'
+    : undefined);
 
 const START_TIMEOUT_MS = 30_000;
 
@@ -100,8 +108,7 @@ export class OwnServer {
   async standby(): Promise<OwnServer> {
     const { folder, user } = scratch();
     const server = new OwnServer(folder, user, await freePort());
-    const copy = join(dirname(binaries?.postgres as string), 'pg_basebackup');
-    server.#execute(copy, [
+    server.#execute(basebackup as string, [
       ...['-d', this.url, '-D', server.#data],
       ...['--write-recovery-conf', '--checkpoint=fast', '--no-sync'],
     ]);

@@ -117,8 +117,9 @@ export class OwnRedis {
   }
 
   /** One node that has all hash slots. */
-  static async cluster(): Promise<OwnRedis> {
-    const server = await OwnRedis.start('--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1');
+  static async cluster(...args: readonly string[]): Promise<OwnRedis> {
+    const settings = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
+    const server = await OwnRedis.start(...settings, ...args);
     await redis(server.url, 'CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
     while (!String(await redis(server.url, 'CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(20);
     return server;
