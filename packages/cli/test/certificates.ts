@@ -17,7 +17,17 @@ export class Authority {
   readonly file = this.#path('ca.pem');
 
   constructor() {
-    this.#openssl('req', '-x509', ...FRESH_KEY, '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=for a test');
+    this.#openssl(
+      'req',
+      '-x509',
+      ...FRESH_KEY,
+      '-keyout',
+      'ca.key',
+      '-out',
+      'ca.pem',
+      '-subj',
+      '/CN=for a test',
+    );
   }
 
   /** Certificate and key of a server, in its folder or in ours. */

@@ -65,7 +65,10 @@ describe(WHAT, () => {
     const pool = new Pool({ connectionString: standby.url, max: 1 });
     await pool.query('select pg_promote()');
     await pool.end();
-    expect(await box().run([...RUN, '--skip-exit-code', '9', ...ECHO])).toMatchObject({ code: 9, stdout: '' });
+    expect(await box().run([...RUN, '--skip-exit-code', '9', ...ECHO])).toMatchObject({
+      code: 9,
+      stdout: '',
+    });
     await box().ok(['release', 'job', '--force']);
     const { stdout } = await box().run([...RUN, '--', 'sh', '-c', 'echo $JOBLATCH_FENCING_TOKEN']);
     expect(Number(stdout)).toBeGreaterThan(before.token);

@@ -11,10 +11,13 @@ const RUN = ['run', '-q', '-n', 'job', '--at-most-for', '1m'];
 const ECHO = ['--', 'echo', 'ran'];
 const HERE = 'IP:127.0.0.1';
 
-const OTHER_HOST = /does not match certificate's altnames.*servername=NAME for Redis, sslmode=verify-ca for PostgreSQL\.\n$/;
+const OTHER_HOST =
+  /does not match certificate's altnames.*servername=NAME for Redis, sslmode=verify-ca for PostgreSQL\.\n$/;
 
 /** What is asked of both: `url` makes the store's URL of a host and the file of an authority. */
-function checksCertificates(places: () => { right: Authority; wrong: Authority; url(host: string, ca: string): string }) {
+function checksCertificates(
+  places: () => { right: Authority; wrong: Authority; url(host: string, ca: string): string },
+) {
   const box = sandboxes();
   const run = (store: string) => box().run([...RUN, '-s', store, ...ECHO]);
 
@@ -38,9 +41,15 @@ function checksCertificates(places: () => { right: Authority; wrong: Authority; 
     expect(performance.now() - started).toBeLessThan(15_000);
     expect(ran).toMatchObject({ code: 69, stdout: '' });
     expect(ran.stderr).toMatch(/self[- ]signed certificate|unable to verify|certificate signature failure/i);
-    expect(ran.stderr).toContain("Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE");
-    expect(asked).toMatchObject({ code: 69, stdout: expect.stringMatching(/^error +connection .*certificate/m) });
-    for (const text of [ran.stderr, asked.stdout, asked.stderr]) expect(text).not.toMatch(/hunter2|hun%74er2/);
+    expect(ran.stderr).toContain(
+      "Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE",
+    );
+    expect(asked).toMatchObject({
+      code: 69,
+      stdout: expect.stringMatching(/^error +connection .*certificate/m),
+    });
+    for (const text of [ran.stderr, asked.stdout, asked.stderr])
+      expect(text).not.toMatch(/hunter2|hun%74er2/);
   });
 }
 
@@ -82,8 +91,12 @@ describeWithOwnRedis(
     describe('rediss+cluster://', () => {
       const box = sandboxes();
       it('takes the authority that signed, and says of another what is wrong', async () => {
-        const store = (ca: string) => url('127.0.0.1', ca).replace('rediss', 'rediss+cluster').replace(`:${port}?`, `:${clustered}?`);
-        expect(await box().run([...RUN, '-s', store(right.file), ...ECHO])).toMatchObject({ code: 0, stdout: 'ran\n' });
+        const store = (ca: string) =>
+          url('127.0.0.1', ca).replace('rediss', 'rediss+cluster').replace(`:${port}?`, `:${clustered}?`);
+        expect(await box().run([...RUN, '-s', store(right.file), ...ECHO])).toMatchObject({
+          code: 0,
+          stdout: 'ran\n',
+        });
         const refused = await Promise.all(
           [[...RUN, ...ECHO], ['list'], ['doctor']].map(([command, ...rest]) =>
             box().run([command as string, '-s', store(wrong.file), ...rest]),

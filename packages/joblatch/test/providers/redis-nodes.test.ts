@@ -32,7 +32,11 @@ async function withProvider(
 }
 
 /** What came of an attempt: a grant, a refusal, or a failure of the store. Anything else is a fault. */
-async function attempt(provider: LockProvider, key: string, owner: string): Promise<AcquireResult | 'failed'> {
+async function attempt(
+  provider: LockProvider,
+  key: string,
+  owner: string,
+): Promise<AcquireResult | 'failed'> {
   try {
     return await provider.acquire({ key, owner, leaseMs: MINUTE });
   } catch (error) {
@@ -54,7 +58,11 @@ describeWithOwnRedis(
       await withProvider(name, cluster.url, environment, async (provider) => {
         await playsTheStory(provider);
         const keys = new KeySpace('', { keyPrefix: 'job-lock', environment });
-        const grants = Array.from({ length: 300 }, (_, i) => ({ key: `n${i}{}`, owner: 'o', leaseMs: MINUTE }));
+        const grants = Array.from({ length: 300 }, (_, i) => ({
+          key: `n${i}{}`,
+          owner: 'o',
+          leaseMs: MINUTE,
+        }));
         const shares = new Set(grants.map(({ key }) => shareOf(keys.keysOf(key).hashSlot)));
         expect([...shares].sort()).toEqual([0, 1, 2]);
         const oncePerMs = 31 * 24 * 60 * MINUTE;
@@ -199,7 +207,11 @@ describeWithOwnRedis(
 /** Until the store has said whether there was something. */
 async function giveBack(provider: LockProvider, key: string, owner: string): Promise<void> {
   await eventually(
-    () => provider.release({ key, owner }).then(Boolean).catch(() => 'failed'),
+    () =>
+      provider
+        .release({ key, owner })
+        .then(Boolean)
+        .catch(() => 'failed'),
     (result) => result !== 'failed',
   );
 }

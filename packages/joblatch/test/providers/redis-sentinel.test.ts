@@ -111,34 +111,43 @@ describeWithOwnRedis('Sentinel replaces a primary that was killed', () => {
 
   test.each(KINDS)('%s: an attempt meanwhile fails within the time of the store', (name) => {
     const { attempt } = member(name);
-    expect(attempt).toMatchObject({ code: 'STORE', message: expect.stringContaining('Is it up and reachable') });
+    expect(attempt).toMatchObject({
+      code: 'STORE',
+      message: expect.stringContaining('Is it up and reachable'),
+    });
     expect(attempt.tookMs).toBeLessThan(STORE_TIMEOUT_MS + SLACK_MS);
   });
 
-  test.each(KINDS)('%s: afterwards locks work, and what the new primary knows is still held', async (name) => {
-    const { locks, kept } = member(name);
-    const fresh = await eventually(() => locks.tryAcquire('fresh'));
-    expect(await fresh?.release()).toBe(true);
-    expect(await locks.tryAcquire('kept')).toBeUndefined();
-    const token = kept.token;
-    await kept.extend(LEASE_MS + 1);
-    expect(kept.held).toBe(true);
-    expect(await kept.release()).toBe(true);
-    const next = await locks.tryAcquire('kept');
-    expect(next?.token).toBeGreaterThan(token);
-  });
+  test.each(KINDS)(
+    '%s: afterwards locks work, and what the new primary knows is still held',
+    async (name) => {
+      const { locks, kept } = member(name);
+      const fresh = await eventually(() => locks.tryAcquire('fresh'));
+      expect(await fresh?.release()).toBe(true);
+      expect(await locks.tryAcquire('kept')).toBeUndefined();
+      const token = kept.token;
+      await kept.extend(LEASE_MS + 1);
+      expect(kept.held).toBe(true);
+      expect(await kept.release()).toBe(true);
+      const next = await locks.tryAcquire('kept');
+      expect(next?.token).toBeGreaterThan(token);
+    },
+  );
 
-  test.each(KINDS)('%s: a lock that it does not know can be had, with a greater token; its holder is told', async (name) => {
-    const { locks, forgotten, loss } = member(name);
-    const next = await eventually(() => locks.tryAcquire('forgotten'));
-    expect(next?.token).toBeGreaterThan(forgotten.token);
-    const { atMs, detectedBy } = await loss;
-    expect(detectedBy).toBe('renewal');
-    expect(forgotten.held).toBe(false);
-    // At the first renewal that the new primary answered: long before its deadline.
-    expect(atMs - killedAt).toBeLessThan(LEASE_MS);
-    expect(next?.held).toBe(true);
-  });
+  test.each(KINDS)(
+    '%s: a lock that it does not know can be had, with a greater token; its holder is told',
+    async (name) => {
+      const { locks, forgotten, loss } = member(name);
+      const next = await eventually(() => locks.tryAcquire('forgotten'));
+      expect(next?.token).toBeGreaterThan(forgotten.token);
+      const { atMs, detectedBy } = await loss;
+      expect(detectedBy).toBe('renewal');
+      expect(forgotten.held).toBe(false);
+      // At the first renewal that the new primary answered: long before its deadline.
+      expect(atMs - killedAt).toBeLessThan(LEASE_MS);
+      expect(next?.held).toBe(true);
+    },
+  );
 });
 
 /** As if the primary had died before it could pass them on. */
@@ -164,28 +173,35 @@ async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
 }
 
 describeWithOwnRedis('a primary that becomes a replica under its clients', () => {
-  test.each(Object.entries(CLIENTS))('%s: says so, and the lock is not renewed for ever', async (_name, kind) => {
-    const [server, other] = await Promise.all([OwnRedis.start(), OwnRedis.start()]);
-    const client = await (kind as TestClient).open(server.url);
-    const locks = createLocks({ provider: redisProvider({ client }), watchdogLease: 1_500, storeTimeout: 1_000 });
-    try {
-      const lock = await locks.acquire('held');
-      const lost = new Promise((resolve) => locks.on('lost', ({ detectedBy }) => resolve(detectedBy)));
-      const errors: string[] = [];
-      locks.on('error', ({ error }) => errors.push((error as Error).message));
-      await redis(server.url, 'REPLICAOF', '127.0.0.1', other.port);
-      const refused = await locks.tryAcquire('other').catch((error: unknown) => error);
-      expect(refused).toMatchObject({
-        code: 'STORE',
-        message: expect.stringMatching(/READONLY|read only/i),
+  test.each(Object.entries(CLIENTS))(
+    '%s: says so, and the lock is not renewed for ever',
+    async (_name, kind) => {
+      const [server, other] = await Promise.all([OwnRedis.start(), OwnRedis.start()]);
+      const client = await (kind as TestClient).open(server.url);
+      const locks = createLocks({
+        provider: redisProvider({ client }),
+        watchdogLease: 1_500,
+        storeTimeout: 1_000,
       });
-      expect((refused as Error).message).toContain('The server is a replica. Give a client of the primary');
-      // It may have forgotten the lock by now, as the other one has none.
-      expect(await lost).toMatch(/^(renewal|deadline)$/);
-      expect(lock.held).toBe(false);
-    } finally {
-      await locks.close({ grace: 0 }).catch(() => {});
-      await (kind as TestClient).close(client);
-    }
-  });
+      try {
+        const lock = await locks.acquire('held');
+        const lost = new Promise((resolve) => locks.on('lost', ({ detectedBy }) => resolve(detectedBy)));
+        const errors: string[] = [];
+        locks.on('error', ({ error }) => errors.push((error as Error).message));
+        await redis(server.url, 'REPLICAOF', '127.0.0.1', other.port);
+        const refused = await locks.tryAcquire('other').catch((error: unknown) => error);
+        expect(refused).toMatchObject({
+          code: 'STORE',
+          message: expect.stringMatching(/READONLY|read only/i),
+        });
+        expect((refused as Error).message).toContain('The server is a replica. Give a client of the primary');
+        // It may have forgotten the lock by now, as the other one has none.
+        expect(await lost).toMatch(/^(renewal|deadline)$/);
+        expect(lock.held).toBe(false);
+      } finally {
+        await locks.close({ grace: 0 }).catch(() => {});
+        await (kind as TestClient).close(client);
+      }
+    },
+  );
 });

@@ -8,7 +8,9 @@ const redisCli = findBinary('redis-cli');
 
 /** Why there can be no cluster of several nodes, if so. */
 export const noRedisNodes: string | undefined =
-  redisCli === undefined ? 'redis-cli is not on this machine; on Debian: apt-get install redis-tools' : undefined;
+  redisCli === undefined
+    ? 'redis-cli is not on this machine; on Debian: apt-get install redis-tools'
+    : undefined;
 
 const NODES = 3;
 const LONGEST_MS = 20_000;

@@ -51,11 +51,7 @@ export class RedisSentinels {
     return new RedisSentinels(primary, replicas, sentinels);
   }
 
-  private constructor(
-    primary: OwnRedis,
-    replicas: readonly OwnRedis[],
-    sentinels: readonly OwnRedis[],
-  ) {
+  private constructor(primary: OwnRedis, replicas: readonly OwnRedis[], sentinels: readonly OwnRedis[]) {
     this.primary = primary;
     this.replicas = replicas;
     this.sentinels = sentinels;
