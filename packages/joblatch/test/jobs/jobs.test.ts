@@ -241,6 +241,15 @@ describe('keepAlive', () => {
 });
 
 describe('slots', () => {
+  test('with oncePer the slot is a number, without it may be missing', async () => {
+    const { locks } = new World();
+    const options = { name: 'typed', lockAtMostFor: MINUTE };
+    const periodic = locks.job({ ...options, oncePer: MINUTE }, ({ slot }) => slot satisfies number);
+    expect(await periodic()).toMatchObject({ status: 'ran', value: expect.any(Number) });
+    // @ts-expect-error: nobody has named a slot
+    locks.job(options, ({ slot }) => slot satisfies number);
+  });
+
   const run = { status: 'ran' };
   const skipped = { status: 'skipped', reason: 'slot' };
 
