@@ -241,17 +241,16 @@ describe('keepAlive', () => {
 });
 
 describe('slots', () => {
-  test('with oncePer the slot is a number, without it may be missing', async () => {
-    const { locks } = new World();
-    const options = { name: 'typed', lockAtMostFor: MINUTE };
-    const periodic = locks.job({ ...options, oncePer: MINUTE }, ({ slot }) => slot satisfies number);
-    expect(await periodic()).toMatchObject({ status: 'ran', value: expect.any(Number) });
+  test('with oncePer the slot is a number, also to the compiler; else there may be none', async () => {
+    const world = new World();
+    const { locks } = world.instance();
+    const options = { name: 'typed', lockAtMostFor: '1m' };
+    const periodic = locks.job({ ...options, oncePer: '1m' }, ({ slot }) => slot satisfies number);
+    expect(await world.until(periodic())).toMatchObject({ status: 'ran', value: expect.any(Number) });
     // @ts-expect-error: nobody has named a slot
-    locks.job(options, ({ slot }) => slot satisfies number);
+    const plain = locks.job(options, ({ slot }) => slot satisfies number);
+    expect(await world.until(plain())).toMatchObject({ status: 'ran', value: undefined });
   });
-
-  const run = { status: 'ran' };
-  const skipped = { status: 'skipped', reason: 'slot' };
 
   test('one run for a slot, however quickly it ended, failed or crashed', async () => {
     const world = new World();
