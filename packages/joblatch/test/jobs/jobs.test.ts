@@ -241,6 +241,9 @@ describe('keepAlive', () => {
 });
 
 describe('slots', () => {
+  const run = { status: 'ran' };
+  const skipped = { status: 'skipped', reason: 'slot' };
+
   test('with oncePer the slot is a number, also to the compiler; else there may be none', async () => {
     const world = new World();
     const { locks } = world.instance();
