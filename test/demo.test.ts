@@ -193,11 +193,15 @@ describe('The view of the demo', () => {
     counts: { open: 1, pending: 2, cancellations: 3, restored: 4, published: 5, duplicates: 0 },
   };
 
-  function viewOn({ isTTY, rows = 40 }: { isTTY: boolean; rows?: number }, env: NodeJS.ProcessEnv) {
+  function viewOn(
+    { isTTY, rows = 40 }: { isTTY: boolean; rows?: number },
+    env: NodeJS.ProcessEnv,
+    picture = PICTURE,
+  ) {
     const stream = Object.assign(new PassThrough(), { isTTY, rows, columns: 100 });
     const view = createView(stream as unknown as NodeJS.WriteStream, { env });
     view.event(1_000, 'something happened');
-    view.show(PICTURE);
+    view.show(picture);
     view.event(2_000, 'something else happened');
     const drawn = String(stream.read());
     view.done();
@@ -210,17 +214,42 @@ describe('The view of the demo', () => {
     expect(text).toMatch(
       /worker 1 {2}pid 11 +publish-outbox\n {2}worker 2 {2}pid 12 +killed\n {2}worker 3 .* paused\n/,
     );
-    expect(text).toMatch(/publish-outbox +█{7}┊█{8}░{14} worker 1, at most another 1.0 s\n/);
-    expect(text).toMatch(/cancel +░{7}┊░{22} free\n/);
-    expect(text).toContain('orders 1 open, 3 cancelled · events 2 pending, 5 published · 0 duplicates');
+    expect(text).toMatch(/publish-outbox +█{4}┊█{5}░{8} worker 1, at most 1.0 s more\n/);
+    expect(text).toMatch(/cancel +░{4}┊░{13} free\n/);
+    expect(text).toContain(
+      'orders 1 open, 3 cancelled · events 2 pending, 5 published\n        0 duplicates',
+    );
     expect(drawn).toContain('\u001b[32m');
     // The picture is drawn again below what was said meanwhile.
     expect(text.lastIndexOf('0 duplicates')).toBeGreaterThan(text.indexOf('something else happened'));
   });
 
+  it('fits into 80 columns, however much there is to tell', () => {
+    const long = (kept: boolean) => ({
+      name: 'cancel-expired-orders',
+      atLeastMs: 500,
+      atMostMs: 20_000,
+      runners: ['worker 1'],
+      hold: { worker: 'worker 1', kept, agoMs: 1_000, leftMs: kept ? 1_000 : 19_000 },
+    });
+    const jobs = ['cancel-expired-orders', 'publish-outbox'];
+    const drawn = viewOn(
+      { isTTY: true },
+      { TERM: 'xterm' },
+      {
+        ...PICTURE,
+        atMs: 123_400,
+        workers: [{ name: 'worker 1', pid: 1_234_567, status: 'working', jobs }],
+        jobs: [long(true), long(false)],
+        counts: { ...PICTURE.counts, open: 480, pending: 480, cancellations: 480, published: 1_234 },
+      },
+    );
+    for (const line of stripVTControlCharacters(drawn).split('\n')) expect(line.length).toBeLessThan(80);
+  });
+
   it('shows with NO_COLOR the same picture, without colours', () => {
     const drawn = viewOn({ isTTY: true }, { TERM: 'xterm', NO_COLOR: '1' });
-    expect(drawn).toContain('at most another 1.0 s');
+    expect(drawn).toContain('at most 1.0 s more');
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
     expect(drawn).not.toMatch(/\u001b\[[\d;]*m/);
   });

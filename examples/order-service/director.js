@@ -20,7 +20,7 @@ const PATIENCE_MS = 20_000;
 
 /** Why a run ends early, in few words. */
 const REASONS = {
-  StaleRunError: 'its write was REFUSED, its token is too old',
+  StaleRunError: 'its write was REFUSED, token too old',
   LockLostError: 'it has lost the lock',
 };
 
@@ -96,7 +96,7 @@ export class Director {
   async #pauseOne() {
     const { worker, job, id } = await this.#incidentAt(CHECKED_NOT_WRITTEN, PUBLISH);
     worker.pause();
-    const at = this.#say(`${worker.name} PAUSED in ${job}, between its check and writing event ${id}`);
+    const at = this.#say(`${worker.name} PAUSED in ${job}, between check and write of event ${id}`);
     await this.#takeover(worker, job, at);
     await this.#until('the other worker to publish the event', () => this.#shop.timesPublished(id) > 0);
     await this.#until('the pause to be over', () => this.#now() - at >= PAUSE_MS);

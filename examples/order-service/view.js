@@ -3,7 +3,8 @@
 import { createLogUpdate } from 'log-update';
 import pc from 'picocolors';
 
-const BAR_WIDTH = 30;
+/** So that a line fits into 80 columns. */
+const BAR_WIDTH = 18;
 
 /**
  * @typedef {object} Picture
@@ -92,8 +93,9 @@ function drawFrame({ atMs, locked, workers, jobs, counts }, colours) {
     ...jobs.map((job) => (locked ? drawHold(job, colours) : drawRunners(job, colours))),
     ...(locked ? [colours.dim(`  ${''.padEnd(22)}from acquired to lockAtMostFor; ┊ lockAtLeastFor`)] : []),
     '',
-    `${seconds(atMs).padStart(6)}  orders ${counts.open} open, ${counts.cancellations} cancelled · events ${counts.pending} ` +
-      `pending, ${counts.published} published · ${drawDuplicates(counts.duplicates, colours)}`,
+    `${seconds(atMs).padStart(6)}  orders ${counts.open} open, ${counts.cancellations} cancelled · ` +
+      `events ${counts.pending} pending, ${counts.published} published`,
+    `${''.padEnd(8)}${drawDuplicates(counts.duplicates, colours)}`,
   ].join('\n');
 }
 
@@ -115,8 +117,8 @@ function drawHold({ name, atLeastMs, atMostMs, runners, hold }, colours) {
   const bar = drawBar({ agoMs, atLeastMs, atMostMs });
   // Yellow: whoever has the lock does not run, and nobody else can take it before it runs out.
   const paint = kept ? colours.dim : runners.includes(worker) ? colours.green : colours.yellow;
-  const why = kept ? 'done; at least another' : 'at most another';
-  return `${title}${paint(bar)} ${worker}, ${why} ${seconds(leftMs)}`;
+  const why = kept ? 'done; at least' : 'at most';
+  return `${title}${paint(bar)} ${worker}, ${why} ${seconds(leftMs)} more`;
 }
 
 /** The hold from its start to `lockAtMostFor`, filled up to now; `┊` is at `lockAtLeastFor`. */

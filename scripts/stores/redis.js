@@ -1,7 +1,9 @@
 export const redis = {
   name: 'redis',
   variable: 'JOBLATCH_TEST_REDIS',
-  packages: ['redis-server'],
+  packages: ['redis-server', 'redis-tools', 'openssl'],
+  // Without them the tests that make clusters and certificates are left out.
+  extras: ['redis-cli', 'openssl'],
   binaries: { server: ['redis-server'] },
   command: ({ binaries, data, port }) => [
     binaries.server,

@@ -65,8 +65,9 @@ function classify(error: unknown): Failure {
 let trouble: string | undefined;
 
 /** For clients that go on trying, and so leave it to a time-out to say that there was no answer. */
-export function noteTrouble(error: Error): void {
-  trouble = error.message || trouble;
+export function noteTrouble({ message }: Error): void {
+  // That a connection is closed is what follows from the trouble.
+  if (trouble === undefined || !/Connection is closed/.test(message)) trouble = message || trouble;
 }
 
 /** The driver's own words say best why a store can not be used. */
@@ -74,10 +75,19 @@ function withCause(error: Error): string {
   const cause = error.cause instanceof Error ? error.cause.message : undefined;
   const said = [cause, trouble].find((text) => text && !error.message.includes(text.replace(/\.$/, '')));
   const message = said === undefined ? error.message : `${error.message} (${said})`;
-  return CERTIFICATE.test(message) ? `${message.replace(/\.$/, '')}. ${CERTIFICATE_REMEDY}` : message;
+  const remedy = CERTIFICATE_REMEDIES.find(([words]) => words.test(message))?.[1];
+  if (remedy === undefined) return message;
+  return `${/[.?]$/.test(message) ? message : `${message}.`} ${remedy}`;
 }
 
-/** What Node says of a certificate that it does not trust. */
-const CERTIFICATE = /\bcertificate\b/i;
-const CERTIFICATE_REMEDY =
-  "Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE for Redis.";
+/** What Node says of a certificate that it does not take, and what to do about it. */
+const CERTIFICATE_REMEDIES: readonly (readonly [RegExp, string])[] = [
+  [
+    /does not match certificate/i,
+    "Name the host in the store's URL as the certificate does; or add servername=NAME for Redis, sslmode=verify-ca for PostgreSQL.",
+  ],
+  [
+    /\bcertificate\b/i,
+    "Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE for Redis.",
+  ],
+];

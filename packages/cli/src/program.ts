@@ -60,7 +60,8 @@ function addRun(program: Command, done: (exitCode: number) => void): void {
     .command('run')
     .description('Run a command if no other host or process runs it; otherwise skip it.')
     .usage('--name NAME --at-most-for TIME [options] -- COMMAND [ARGUMENT...]')
-    .argument('<command...>', 'the command and its arguments')
+    // Optional for the parser only: what is missing is told all at once.
+    .argument('[command...]', 'required. The command and its arguments')
     .option(
       '-n, --name <name>',
       'required. The lock: what has the same name in the same store excludes each other',

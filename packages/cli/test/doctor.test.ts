@@ -10,6 +10,7 @@ import { examineReplication } from '../src/doctor/postgres-replication.ts';
 import { judgeMemory } from '../src/doctor/redis-memory.ts';
 import { judgePersistence } from '../src/doctor/redis-persistence.ts';
 import { judgeRole } from '../src/doctor/redis-replication.ts';
+import { together } from '../src/doctor/together.ts';
 import { judgeWay } from '../src/doctor/way.ts';
 import { readRedisUrl } from '../src/stores/redis-url.ts';
 import { type Sandbox, sandboxes } from './sandbox.ts';
@@ -217,6 +218,34 @@ describe('what Redis says of itself', () => {
     [{ aof_enabled: '1', aof_last_write_status: 'err' }, { appendfsync: 'always' }, 'error'],
   ])('persistence %j %j: %s', (info, config, severity) => {
     expect(severities(judgePersistence(facts(info, config)))).toEqual([`persistence ${severity}`]);
+  });
+});
+
+describe('several servers', () => {
+  const at = (address: string, ...findings: Finding[]) => ({ address, findings });
+  const version = (found: string): Finding => ({ severity: 'ok', code: 'version', found });
+  const replica: Finding = {
+    severity: 'warning',
+    code: 'replication',
+    found: '1 replica',
+    means: 'm',
+    remedy: 'r',
+  };
+  const none: Finding = { severity: 'info', code: 'replication', found: 'none', means: 'n' };
+
+  it('each thing is told once; where they differ, which has what', () => {
+    expect(
+      together([
+        at('a', version('7'), replica, { severity: 'ok', code: 'role', found: 'primary' }),
+        at('b', version('7'), none, { severity: 'ok', code: 'role', found: 'primary' }),
+        at('c', version('6'), replica, { severity: 'ok', code: 'role', found: 'primary' }),
+      ]),
+    ).toEqual([
+      version('a, b: 7; c: 6'),
+      { ...replica, found: 'a, c: 1 replica' },
+      { ...none, found: 'b: none' },
+      { severity: 'ok', code: 'role', found: 'all 3: primary' },
+    ]);
   });
 });
 

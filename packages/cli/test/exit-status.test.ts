@@ -120,9 +120,14 @@ describe('bad usage is 64, and says what was given and what is accepted', () => 
   test.each<[given: string[], said: string]>([
     [['lst'], 'Did you mean list?'],
     [['run', '--nme', 'x', '--', 'true'], "unknown option '--nme' (Did you mean --name?)"],
-    [['run', '--at-most-for', '1m', '--', 'true'], '--name is missing'],
-    [['run', '-n', 'x', '--', 'true'], '--at-most-for is missing. Accepted: --at-most-for 10m'],
-    [['run', '-n', 'x', '--at-most-for', '1m'], "missing required argument 'command'"],
+    [
+      ['run', '--at-most-for', '1m', '--', 'true'],
+      '--name is missing. For example: joblatch run --name report',
+    ],
+    [['run', '-n', 'x', '--', 'true'], '--at-most-for is missing. For example: '],
+    [['run', '-n', 'x', '--at-most-for', '1m'], 'the command is missing. For example: '],
+    [['run', 'echo', 'hi'], '--name and --at-most-for are missing. For example: '],
+    [['run'], '--name, --at-most-for and the command are missing. For example: '],
     [['run', '-n', '', '--at-most-for', '1m', '--', 'true'], 'The name is empty'],
     [['run', '-n', 'x', '--at-most-for', '300', '--', 'true'], '"300", without a unit: write 300s or 300ms'],
     [['run', '-n', 'x', '--at-most-for', 'soon', '--', 'true'], '"soon". Accepted: 90s, 1h30m'],

@@ -35,6 +35,18 @@ const STORES = [
   'redis+sentinel://u:hunter2@HOST/primary',
 ];
 
+it('a run gives up as soon as a command that only looks: it waits for nothing that it could give back', async () => {
+  const started = performance.now();
+  const timed = async (args: readonly string[]): Promise<number> => {
+    expect((await box().run(args, { env: { JOBLATCH_STORE: 'redis://127.0.0.1:1' } })).code).toBe(69);
+    return performance.now() - started;
+  };
+  const run = timed(['run', '-n', 'job', '--at-most-for', '1m', '--', 'true']);
+  const [ran, looked] = await Promise.all([run, timed(['list'])]);
+  // Trying to give back what may have been granted took five seconds more.
+  expect(ran - looked).toBeLessThan(3_500);
+});
+
 describe.each([
   ['refuses connections', () => '127.0.0.1:1'],
   ['accepts them and never answers', () => `127.0.0.1:${port}`],
@@ -58,6 +70,7 @@ describe.each([
       expect(stdout + stderr).not.toContain('hunter2');
       expect(stdout, asked).toMatch(/^\{.*\}\n$/);
       expect(stdout, asked).toContain(asked.startsWith('run') ? '"code":"STORE"' : '"code":"connection"');
+      if (host().endsWith(':1')) expect(stdout, asked).toContain('ECONNREFUSED');
     }
   });
 });

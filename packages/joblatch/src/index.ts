@@ -1,4 +1,5 @@
 import { createJob, type DefaultNames } from './jobs/create-job.js';
+import type { JobFunction, JobOptions, SlotContext } from './jobs/job.js';
 import { acquire, tryAcquire, withLock } from './lock/acquire.js';
 import { LockClient } from './lock/client.js';
 import type { Lock } from './lock/lock.js';
@@ -58,7 +59,9 @@ export function createLocks(options: LocksOptions): Locks {
     acquire: (key, options) => acquire(client, key, options),
     withLock: async <T>(key: string, ...rest: WithLockArguments<T>) =>
       withLock<T>(client, key, ...split(rest)),
-    job: (options, fn) => createJob(client, defaultNames, options, fn),
+    // With `oncePer` the context has a slot, which the type of the method says and that of the function can not.
+    job: <T>(options: JobOptions, fn: JobFunction<T, SlotContext>) =>
+      createJob(client, defaultNames, options, fn as JobFunction<T>),
     on: (event, listener) => client.events.on(event, listener),
     stop,
     close,

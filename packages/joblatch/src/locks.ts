@@ -1,4 +1,4 @@
-import type { Job, JobFunction, JobOptions } from './jobs/job.js';
+import type { Job, JobFunction, JobOptions, SlotContext } from './jobs/job.js';
 import type { LockEventName, LockListener } from './lock/events.js';
 import type { Lock } from './lock/lock.js';
 import type { AcquireOptions, TryAcquireOptions } from './lock/options.js';
@@ -31,6 +31,7 @@ export interface Locks {
   withLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>;
   withLock<T>(key: string, options: AcquireOptions, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>;
   /** Makes a job of a function. @throws LockOptionsError for options that can not be right */
+  job<T>(options: JobOptions & { readonly oncePer: Duration }, fn: JobFunction<T, SlotContext>): Job<T>;
   job<T>(options: JobOptions, fn: JobFunction<T>): Job<T>;
   /** Adds a listener; returns a function that removes it. What a listener throws changes nothing. */
   on<E extends LockEventName>(event: E, listener: LockListener<E>): () => void;

@@ -4,7 +4,7 @@ import { UsageError } from '../errors.js';
 import { EXIT_OK } from '../exit-codes.js';
 import { formatDuration } from '../format.js';
 import type { StoreFlags } from '../open-store.js';
-import { readDuration, readExitCode, readName, required } from '../parse.js';
+import { readDuration, readExitCode, readName } from '../parse.js';
 import { openReport, type Reporter } from '../report.js';
 
 const SHORTEST_PERIOD_MS = 1_000;
@@ -37,7 +37,8 @@ export interface RunRequest {
 
 /** @throws UsageError */
 export function readRunRequest(command: readonly string[], flags: RunFlags): RunRequest {
-  const atMostMs = readDuration(required(flags.atMostFor, '--at-most-for 10m'), '--at-most-for');
+  const { name, atMostFor } = requireAll(command, flags);
+  const atMostMs = readDuration(atMostFor, '--at-most-for');
   const atLeastMs = readDuration(flags.atLeastFor ?? '0', '--at-least-for', { min: 0 });
   if (atLeastMs > atMostMs) {
     throw new UsageError(
@@ -52,7 +53,7 @@ export function readRunRequest(command: readonly string[], flags: RunFlags): Run
   return {
     command,
     job: {
-      name: readName(required(flags.name, '--name NAME')),
+      name: readName(name),
       lockAtMostFor: atMostMs,
       lockAtLeastFor: atLeastMs,
       keepAlive: flags.keepAlive,
@@ -66,6 +67,24 @@ export function readRunRequest(command: readonly string[], flags: RunFlags): Run
     foreground: flags.foreground === true,
     report: flags.report === undefined ? undefined : openReport(flags.report),
   };
+}
+
+/** All that is missing at once: whoever is told of one after the other tries as many times. */
+function requireAll(
+  command: readonly string[],
+  { name, atMostFor }: RunFlags,
+): { readonly name: string; readonly atMostFor: string } {
+  if (name !== undefined && atMostFor !== undefined && command.length > 0) return { name, atMostFor };
+  const missing = [
+    ...(name === undefined ? ['--name'] : []),
+    ...(atMostFor === undefined ? ['--at-most-for'] : []),
+    ...(command.length === 0 ? ['the command'] : []),
+  ];
+  const last = missing.pop();
+  const all = missing.length === 0 ? `${last} is` : `${missing.join(', ')} and ${last} are`;
+  throw new UsageError(
+    `${all} missing. For example: joblatch run --name report --at-most-for 10m -- ./report.sh`,
+  );
 }
 
 function readPeriod(text: string): number {

@@ -63,9 +63,8 @@ async function closeSoon(locks: Locks): Promise<void> {
   const inTime = new AbortController();
   await Promise.race([closed, sleep(GIVE_BACK_MS, undefined, { signal: inTime.signal }).catch(() => {})]);
   inTime.abort();
-  // Whatever still waits for an answer fails now.
+  // Whatever still waits for an answer fails now, and is not tried again: the process is about to end.
   await locks.provider.close?.();
-  await closed;
 }
 
 function lossOf(name: string, detectedBy: LossDetection, graceMs: number): string {

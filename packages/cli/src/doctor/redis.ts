@@ -11,6 +11,7 @@ import { factsOf, type RedisFacts } from './redis-facts.js';
 import { judgeMemory } from './redis-memory.js';
 import { judgePersistence } from './redis-persistence.js';
 import { judgeRole } from './redis-replication.js';
+import { type Examined, together } from './together.js';
 import { judgeWay } from './way.js';
 
 const OLDEST_MAJOR = 5;
@@ -28,10 +29,12 @@ export async function examineRedis(target: RedisTarget): Promise<readonly Findin
       ),
       judgeWay(target.hosts[0]?.host, tlsOf(target), 'use rediss://'),
     ];
-    for (const server of servers) {
-      const found = await examineServer(server, target);
-      findings.push(...(servers.length === 1 ? found : found.map((one) => named(one, addressOf(server)))));
-    }
+    const examined: Examined[] = [];
+    for (const server of servers)
+      examined.push({ address: addressOf(server), findings: await examineServer(server, target) });
+    findings.push(
+      ...(servers.length === 1 ? examined.flatMap(({ findings }) => findings) : together(examined)),
+    );
     findings.push(...(await attempt('rights', async () => [await tryRights(client, target)])));
     return findings;
   } finally {
@@ -120,10 +123,6 @@ async function tryRights(client: RedisHandle, { names }: RedisTarget): Promise<F
 
 function tlsOf({ tls }: RedisTarget): { readonly checked: boolean } | undefined {
   return tls === undefined ? undefined : { checked: tls.rejectUnauthorized !== false };
-}
-
-function named(finding: Finding, address: string): Finding {
-  return { ...finding, found: `${address}: ${finding.found}` };
 }
 
 function addressOf({ options: { host, port } }: Redis): string {

@@ -1,4 +1,7 @@
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { noteTrouble } from '../errors.js';
 import type { RedisTarget } from './redis-url.js';
 import { CONNECT_MS, GOODBYE_MS } from './store-kind.js';
 
@@ -7,12 +10,29 @@ export type RedisHandle = Redis | Cluster;
 /** Connects when it is first used, and again whenever the connection is lost, until it is told to disconnect. */
 export function redisClient(target: RedisTarget): RedisHandle {
   const client = target.mode === 'cluster' ? cluster(target) : single(target);
+  let asked = false;
   // Calls fail with what is wrong; without a listener ioredis would print it.
   client.on('error', (error: Error) => {
     // It would go on in database 0, where nobody else looks for these locks.
     if (/DB index|SELECT is not allowed/i.test(error.message)) client.disconnect();
+    if (target.mode !== 'single' && !asked) findTrouble(target);
+    asked = true;
   });
   return client;
+}
+
+/**
+ * Why a connection to a member of a cluster, or to a Sentinel, came to nothing, ioredis keeps to itself: only that it
+ * is closed. One more that is made for this alone tells.
+ */
+function findTrouble({ hosts: [first], tls }: RedisTarget): void {
+  if (first === undefined) return;
+  const socket: Socket = tls === undefined ? connect(first) : connectTls({ ...first, ...tls });
+  const end = (): unknown => socket.destroy();
+  socket.once(tls === undefined ? 'connect' : 'secureConnect', end);
+  socket.setTimeout(CONNECT_MS, end);
+  socket.once('error', noteTrouble);
+  socket.unref();
 }
 
 /** How long one Sentinel may take to answer; there are others. */

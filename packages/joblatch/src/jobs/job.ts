@@ -38,7 +38,12 @@ export interface JobContext {
   assertHeld(): void;
 }
 
-export type JobFunction<T> = (context: JobContext) => T | PromiseLike<T>;
+/** Of a job with `oncePer`: each run has a slot. */
+export interface SlotContext extends JobContext {
+  readonly slot: number;
+}
+
+export type JobFunction<T, C extends JobContext = JobContext> = (context: C) => T | PromiseLike<T>;
 
 export type Outcome<T> = Ran<T> | Skipped | Lost<T>;
 

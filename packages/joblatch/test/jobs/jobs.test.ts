@@ -244,6 +244,17 @@ describe('slots', () => {
   const run = { status: 'ran' };
   const skipped = { status: 'skipped', reason: 'slot' };
 
+  test('with oncePer the slot is a number, also to the compiler; else there may be none', async () => {
+    const world = new World();
+    const { locks } = world.instance();
+    const options = { name: 'typed', lockAtMostFor: '1m' };
+    const periodic = locks.job({ ...options, oncePer: '1m' }, ({ slot }) => slot satisfies number);
+    expect(await world.until(periodic())).toMatchObject({ status: 'ran', value: expect.any(Number) });
+    // @ts-expect-error: nobody has named a slot
+    const plain = locks.job(options, ({ slot }) => slot satisfies number);
+    expect(await world.until(plain())).toMatchObject({ status: 'ran', value: undefined });
+  });
+
   test('one run for a slot, however quickly it ended, failed or crashed', async () => {
     const world = new World();
     const slot = world.time.wall();

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,6 +21,14 @@ export const noPgbouncer: string | undefined =
   pgbouncer === undefined
     ? 'pgbouncer is not on this machine; on Debian: apt-get install pgbouncer'
     : undefined;
+
+const basebackup = findBinary('pg_basebackup');
+/** Why there can be no standby that follows it, if so. */
+export const noStandby: string | undefined =
+  noOwnServer ??
+  (basebackup === undefined
+    ? 'pg_basebackup is not on this machine; on Debian: apt-get install postgresql-client'
+    : undefined);
 
 const START_TIMEOUT_MS = 30_000;
 
@@ -82,10 +90,28 @@ export class OwnServer {
   readonly #port: number;
   readonly #user: { uid: number; gid: number } | undefined;
   #child: ChildProcess | undefined;
+  #settings: readonly string[] = [];
 
-  static async start(): Promise<OwnServer> {
+  /** More files of the server's user, and settings that name them: what `prepare` gives. */
+  static async start(prepare?: (folder: string) => readonly string[]): Promise<OwnServer> {
     const { folder, user } = scratch();
     const server = new OwnServer(folder, user, await freePort());
+    for (const [command, ...args] of postgres.prepare({ binaries, data: server.#data }))
+      server.#execute(command as string, args as string[]);
+    server.#settings = prepare?.(folder) ?? [];
+    if (user) for (const file of readdirSync(folder)) chownSync(join(folder, file), user.uid, user.gid);
+    await server.start();
+    return server;
+  }
+
+  /** A hot standby that follows this server. */
+  async standby(): Promise<OwnServer> {
+    const { folder, user } = scratch();
+    const server = new OwnServer(folder, user, await freePort());
+    server.#execute(basebackup as string, [
+      ...['-d', this.url, '-D', server.#data],
+      ...['--write-recovery-conf', '--checkpoint=fast', '--no-sync'],
+    ]);
     await server.start();
     return server;
   }
@@ -96,15 +122,18 @@ export class OwnServer {
     this.#user = user;
     this.#port = port;
     this.url = postgres.url({ port });
-    mkdirSync(this.#data);
+    mkdirSync(this.#data, { mode: 0o700 });
     if (user) chownSync(this.#data, user.uid, user.gid);
-    for (const [command, ...args] of postgres.prepare({ binaries, data: this.#data }))
-      execFileSync(command as string, args as string[], { ...user, cwd: folder, stdio: 'ignore' });
+  }
+
+  #execute(command: string, args: readonly string[]): void {
+    execFileSync(command, args, { ...this.#user, cwd: this.#folder, stdio: 'ignore' });
   }
 
   async start(): Promise<void> {
     const command = postgres.command({ binaries, data: this.#data, port: this.#port }) as string[];
-    this.#child = run([...command, '-c', 'autovacuum=off'], this.#folder, this.#user);
+    const settings = ['autovacuum=off', ...this.#settings].flatMap((setting) => ['-c', setting]);
+    this.#child = run([...command, ...settings], this.#folder, this.#user);
     await untilAnswered(this.url);
   }
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,15 +24,19 @@ export function describeWithRedis(what: string, body: (url: string) => void): vo
 
 const binary: string | undefined = findBinary('redis-server');
 
-/** The same for what needs servers of its own, to stop, to flush, or in cluster mode. */
-export function describeWithOwnRedis(what: string, body: () => void): void {
+/** The same for what needs servers of its own, to stop, to flush, or in cluster mode; and more, if that is missing. */
+export function describeWithOwnRedis(what: string, body: () => void, missing?: string): void {
   describe(what, () => {
     // Who sets no server wants no tests of one.
-    if (redisUrl !== undefined && binary !== undefined) {
-      afterAll(() => Promise.all([...servers].map((server) => server.remove())));
-      return body();
-    }
-    skipAll(what, redisUrl === undefined ? NO_SERVER : 'redis-server is not on this machine');
+    const reason =
+      redisUrl === undefined
+        ? NO_SERVER
+        : binary === undefined
+          ? 'redis-server is not on this machine; on Debian: apt-get install redis-server'
+          : missing;
+    if (reason !== undefined) return skipAll(what, reason);
+    afterAll(() => Promise.all([...servers].map((server) => server.remove())));
+    body();
   });
 }
 
@@ -53,9 +57,9 @@ process.on('exit', () => {
 
 export class OwnRedis {
   readonly url: string;
-  readonly #port: number;
+  readonly port: number;
   readonly #folder = mkdtempSync(join(tmpdir(), 'joblatch-redis-'));
-  readonly #args: readonly string[];
+  #args: readonly string[];
   #child: ChildProcess | undefined;
 
   static async start(...args: readonly string[]): Promise<OwnRedis> {
@@ -64,16 +68,27 @@ export class OwnRedis {
     return server;
   }
 
+  /** A Sentinel: it keeps what it knows in a file of its own. */
+  static async sentinel(...settings: readonly string[]): Promise<OwnRedis> {
+    const server = new OwnRedis(await freePort(), []);
+    const file = join(server.#folder, 'sentinel.conf');
+    writeFileSync(file, settings.map((line) => `${line}\n`).join(''));
+    server.#args = [file, '--sentinel'];
+    await server.start();
+    return server;
+  }
+
   private constructor(port: number, args: readonly string[]) {
-    this.#port = port;
+    this.port = port;
     this.#args = args;
     this.url = `redis://127.0.0.1:${port}`;
     servers.add(this);
   }
 
   async start(): Promise<void> {
-    const place = ['--port', String(this.#port), '--bind', '127.0.0.1', '--dir', this.#folder];
-    const child = spawn(binary as string, [...place, '--save', '', ...this.#args], { stdio: 'ignore' });
+    const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#folder];
+    // A file of settings comes first.
+    const child = spawn(binary as string, [...this.#args, ...place, '--save', ''], { stdio: 'ignore' });
     this.#child = child;
     while ((await redis(this.url, 'PING').catch(() => undefined)) === undefined) {
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`);
@@ -102,15 +117,16 @@ export class OwnRedis {
   }
 
   /** One node that has all hash slots. */
-  static async cluster(): Promise<OwnRedis> {
-    const server = await OwnRedis.start('--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1');
+  static async cluster(...args: readonly string[]): Promise<OwnRedis> {
+    const settings = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
+    const server = await OwnRedis.start(...settings, ...args);
     await redis(server.url, 'CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
     while (!String(await redis(server.url, 'CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(20);
     return server;
   }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };

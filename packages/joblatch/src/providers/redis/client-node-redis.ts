@@ -26,6 +26,9 @@ interface Details extends NodeRedisClient {
   /** A pool: each command goes to another connection. */
   readonly totalClients?: number;
   wait?(replicas: number, timeoutMs: number): Promise<unknown>;
+  /** Version 4 alone shows it. */
+  readonly commandsExecutor?: unknown;
+  sendCommand(firstKey: string, isReadonly: boolean, args: readonly string[]): Promise<unknown>;
 }
 
 export function isNodeRedis(client: unknown): client is NodeRedisClient {
@@ -42,7 +45,7 @@ export function adaptNodeRedis(client: NodeRedisClient): ClientAdapter {
   return {
     library: 'node-redis',
     cluster,
-    run: runnerOf(promising).run,
+    run: (cluster && details.commandsExecutor !== undefined ? clusterOf4(details) : runnerOf(promising)).run,
     prepare() {
       // We do not connect it: who opens a connection has to close it, or the process does not end.
       if (!client.isOpen)
@@ -68,5 +71,22 @@ function runnerOf(client: NodeRedisClient): ScriptRunner {
       const options = { keys: [...keys], arguments: [...args] };
       return by === 'hash' ? client.evalSha(script, options) : client.eval(script, options);
     },
+  };
+}
+
+/**
+ * Version 4 takes no key from a script's arguments, so in a cluster each script goes to some node, is sent on to
+ * another by chance, and fails when that was too often. Told the key, it finds the node that has it.
+ */
+function clusterOf4(client: Details): ScriptRunner {
+  return {
+    run: (by, script, keys, args) =>
+      client.sendCommand(keys[0] as string, false, [
+        by === 'hash' ? 'EVALSHA' : 'EVAL',
+        script,
+        String(keys.length),
+        ...keys,
+        ...args,
+      ]),
   };
 }

@@ -97,10 +97,12 @@ function explain(error: unknown, library: string): string {
 
 /** Of several addresses that were all tried, Node's error itself has no message. */
 function messageOf(error: unknown): string {
-  const { message, errors, code } = (error ?? {}) as { message?: unknown; errors?: unknown; code?: unknown };
+  const { message, errors, code, lastNodeError } = (error ?? {}) as Partial<Record<string, unknown>>;
   const own = typeof message === 'string' ? message : String(error);
   const inner = Array.isArray(errors) ? errors.map(messageOf).join('; ') : '';
-  return scrub(own || inner || String(code ?? 'unknown error'));
+  const found = scrub(own || inner || String(code ?? 'unknown error'));
+  // What a cluster of ioredis says itself is only that it has found no node.
+  return lastNodeError === undefined ? found : `${found.replace(/\.$/, '')}: ${messageOf(lastNodeError)}`;
 }
 
 /**
