@@ -104,58 +104,58 @@ class PoolConnection implements Connection {
   }
 
   async #send(query: PgQuery, signal: AbortSignal): Promise<unknown> {
-    this.#stopListening ??= listenForErrors(this.#pool);
-    const loan = new Loan(await this.#borrow(signal));
-    const answer = loan.query(query);
-    return abandonable(answer, signal, () => {
-      const cancel = this.#runtime.setTimer(() => loan.end(true), PATIENCE_MS);
-      void answer.then(cancel, cancel);
-    });
-  }
-
-  /** A connection that comes when nobody waits for it any more goes back at once. */
-  async #borrow(signal: AbortSignal): Promise<PgPoolClient> {
     signal.throwIfAborted();
-    const coming = this.#pool.connect();
-    return abandonable(coming, signal, () => {
-      coming.then(
-        (client) => client.release(),
-        () => {},
-      );
-    });
+    this.#stopListening ??= listenForErrors(this.#pool);
+    const loan = new Loan(this.#pool);
+    return abandonable(loan.query(query), signal, () => loan.leave(this.#runtime));
   }
 }
 
-/** A connection of a pool while we have it. */
+/** A connection of a pool, from when it is asked for until it is given back. */
 class Loan {
-  readonly #client: PgPoolClient;
-  #ended = false;
+  readonly #pool: PgPool;
+  #client: PgPoolClient | undefined;
+  #left = false;
+  #stopTimer: () => void = ignore;
 
-  constructor(client: PgPoolClient) {
-    this.#client = client;
-    // The pool does not listen to a client that it has lent, and an error that nobody listens to ends the process.
-    client.on('error', ignore);
+  constructor(pool: PgPool) {
+    this.#pool = pool;
   }
 
   async query(query: PgQuery): Promise<unknown> {
+    const client = await this.#pool.connect();
+    this.#client = client;
+    // The pool does not listen to a client that it has lent, and an error that nobody listens to ends the process.
+    client.on('error', ignore);
+    let sound = true;
     try {
+      // Nobody waits for it any more.
+      if (this.#left) return undefined;
       // Somebody gave it back to the pool like that.
-      if (inTransaction(this.#client)) throw new OpenTransaction();
-      const answer = await this.#client.query(query);
-      this.end(false);
-      return answer;
+      if (inTransaction(client)) throw new OpenTransaction();
+      return await client.query(query);
     } catch (error) {
-      this.end(!(error instanceof OpenTransaction || isSound(error)));
+      sound = error instanceof OpenTransaction || isSound(error);
       throw error;
+    } finally {
+      this.#end(!sound);
     }
   }
 
-  end(broken: boolean): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#client.release(broken);
+  /** The caller gave up. */
+  leave(runtime: Runtime): void {
+    this.#left = true;
+    if (this.#client) this.#stopTimer = runtime.setTimer(() => this.#end(true), PATIENCE_MS);
+  }
+
+  #end(broken: boolean): void {
+    const client = this.#client;
+    if (client === undefined) return;
+    this.#client = undefined;
+    this.#stopTimer();
+    client.release(broken);
     // After the pool has begun to listen again.
-    this.#client.removeListener('error', ignore);
+    client.removeListener('error', ignore);
   }
 }
 

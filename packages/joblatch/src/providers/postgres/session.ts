@@ -129,25 +129,17 @@ export class Session {
       for (let attempt = 1; ; attempt += 1) {
         if (this.#closed) throw closed();
         try {
-          const rows = await this.#ask(call, signal);
+          if (this.#stalled) await this.#tryTable(signal);
+          const rows = await this.#connection.ask(call, signal);
           if (rows.length === 0 && call.statement.answers) throw new OpenTransaction();
           return rows.map((row) => JSON.parse(row) as T);
         } catch (error) {
+          if (error instanceof GaveUp) this.#stalled = true;
           if (!isGivenWay(error) || attempt === TRIES) throw error;
         }
         await abandonable(pause(this.#settings.runtime), signal);
       }
     };
-  }
-
-  async #ask(call: Call, signal: AbortSignal): Promise<string[]> {
-    try {
-      if (this.#stalled) await this.#tryTable(signal);
-      return await this.#connection.ask(call, signal);
-    } catch (error) {
-      if (error instanceof GaveUp) this.#stalled = true;
-      throw error;
-    }
   }
 
   async #tryTable(signal: AbortSignal): Promise<void> {
