@@ -45,14 +45,14 @@ const RELEASE_WAIT_MS = 1_000;
 const text = (place: number): string => `$${place}::varchar`;
 const int = (place: number): string => `$${place}::varchar::bigint`;
 
-/** The instant of the statement, in microseconds since 1970. */
-const NOW_US = '(extract(epoch from statement_timestamp()) * 1000000)::bigint';
+/** The instant of the statement, in microseconds since 1970: a double has them all till the year 2100. */
+const NOW_US = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
 const NOW_MS = `(${NOW_US} / 1000)`;
 /**
  * Tokens come from a clock that is read when they are made, after the snapshot was taken: so they pass the token of
  * a record that was purged between our instant and our snapshot.
  */
-const CLOCK_US = '(extract(epoch from clock_timestamp()) * 1000000)::bigint';
+const CLOCK_US = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 
 /** An instant that a person set to infinity must still fit into JSON. */
 const FAR_S = '1e11';
@@ -124,7 +124,7 @@ export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): St
   /** How many milliseconds an instant of row `t` lies ahead; null without one (`least` would pass over a null). */
   const ahead = (column: string): string =>
     `case when t.${column} is not null then ceil(
-    greatest(-${FAR_S}, least(${FAR_S}, extract(epoch from t.${column}))) * 1000 - ${NOW_US} / 1000.0) end`;
+    greatest(-${FAR_S}, least(${FAR_S}, extract(epoch from t.${column}))) * 1000 - ${NOW_US} / 1000.0)::bigint end`;
 
   /** The end of a release: whole milliseconds, so that a column with three digits does not round it up. */
   const released = `greatest(date_trunc('milliseconds', ${now(until)}), coalesce(t.${at}, 'epoch'))`;
@@ -135,23 +135,25 @@ export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): St
       ? `'${RELEASED_MARK}' || t.${by}`
       : `left('${RELEASED_MARK}' || t.${by}, ${ownerMax})`;
 
-  /** The slot that is asked for, named or by the period; null if there is none, and then each condition passes. */
+  /** The slot that is asked for, named or by the period. */
   const slotAsked = (named: number, period: number): string =>
     `coalesce(${int(named)}, ${NOW_MS} / ${int(period)} * ${int(period)})`;
   /** Stale, or too far ahead. */
   const outOfRange = (asked: string): string =>
-    `coalesce(${asked} <= ${NOW_MS} - ${SLOT_MEMORY_MS} or ${asked} > ${NOW_MS} + ${SLOT_AHEAD_MS}, false)`;
+    `(${asked} <= ${NOW_MS} - ${SLOT_MEMORY_MS} or ${asked} > ${NOW_MS} + ${SLOT_AHEAD_MS})`;
 
   /** What an attempt answers: of the record as it was before, if there was one. */
-  const answer = (granted: string, waited: string, asked: string, condition: string): string =>
+  const answer = (granted: string, waited: string, asked: string | undefined, condition: string): string =>
     `select json_build_array(${granted}, ${waited}, ${ahead(until)},
-  ${hasSlot ? `coalesce(t.${slot} >= ${asked}, false) or ${outOfRange(asked)}` : 'false'}, ${hasSlot ? asked : 'null'})::text
+  ${asked ? `coalesce(t.${slot} >= ${asked}, false) or ${outOfRange(asked)}` : 'false'}, ${asked ?? 'null'})::text
 from (select) as always left join ${table} t on t.${key} = ${text(1)} where ${condition}`;
 
-  const acquire = (): string => {
+  /** Two texts: what is said of slots is a third of the work, and most attempts ask for none. */
+  const acquire = (withSlot: boolean): string => {
     const [wanted, owner, lease, least] = [text(1), text(2), int(3), int(4)];
     const asked = slotAsked(5, 6);
     const recorded = `case when $7::varchar = 'true' then ${asked} end`;
+    const ifSlot = (sql: string): string => (withSlot ? sql : '');
     const end = `${now(until)} + ${millis(lease)}`;
     const firstToken = `greatest(${CLOCK_US}, ${least})`;
     const nextToken = hasToken ? `greatest(coalesce(t.${token}, 0) + 1, ${CLOCK_US}, ${least})` : firstToken;
@@ -175,8 +177,8 @@ made as (
   returning ${hasToken ? token : firstToken} as token)
 ${answer(
   '(select coalesce((select token from taken), (select token from made)))',
-  'ceil(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)',
-  asked,
+  'ceil(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)::bigint',
+  withSlot ? asked : undefined,
   READY,
 )}`;
   };
@@ -243,8 +245,10 @@ where ${condition}
 order by t.${key} collate "C" limit ${int(2)}`;
 
   const texts = {
-    acquire: statement(acquire()),
-    look: statement(answer('null', '0', slotAsked(2, 3), ALONE)),
+    acquire: statement(acquire(false)),
+    acquireSlot: statement(acquire(true)),
+    look: statement(answer('null', '0', undefined, ALONE)),
+    lookSlot: statement(answer('null', '0', slotAsked(2, 3), ALONE)),
     renewMany: statement(renewMany()),
     release: statement(release()),
     forceRelease: statement(forceRelease()),
@@ -252,13 +256,17 @@ order by t.${key} collate "C" limit ${int(2)}`;
     one: statement(inspect(`t.${key} = ${text(1)}`), { answers: false }),
     page: statement(inspect(`t.${key} collate "C" > ${text(1)}`), { answers: false }),
   };
-  /** The values of places that only a table with slots has. */
-  const slots = (...values: (number | boolean | undefined)[]): typeof values => (hasSlot ? values : []);
-
   return {
-    acquire: ({ key: wanted, owner, leaseMs, minToken = 0, slot: named, oncePerMs, claim }) =>
-      call(texts.acquire, wanted, owner, leaseMs, minToken, ...slots(named, oncePerMs, claim !== 'release')),
-    look: ({ key: wanted, slot: named, oncePerMs }) => call(texts.look, wanted, ...slots(named, oncePerMs)),
+    acquire: ({ key: wanted, owner, leaseMs, minToken = 0, slot: named, oncePerMs, claim }) => {
+      const values = [wanted, owner, leaseMs, minToken];
+      return named === undefined && oncePerMs === undefined
+        ? call(texts.acquire, ...values)
+        : call(texts.acquireSlot, ...values, named, oncePerMs, claim !== 'release');
+    },
+    look: ({ key: wanted, slot: named, oncePerMs }) =>
+      named === undefined && oncePerMs === undefined
+        ? call(texts.look, wanted)
+        : call(texts.lookSlot, wanted, named, oncePerMs),
     renewMany: (requests) => {
       const asked = requests.map(({ key: wanted, owner, leaseMs: lease, atLeastMs = 0 }, i) => ({
         i,
@@ -270,7 +278,7 @@ order by t.${key} collate "C" limit ${int(2)}`;
       return call(texts.renewMany, JSON.stringify(asked));
     },
     release: ({ key: wanted, owner, keepMs = 0, slot: done }) =>
-      call(texts.release, wanted, owner, keepMs, ...slots(done)),
+      call(texts.release, wanted, owner, keepMs, ...(hasSlot ? [done] : [])),
     forceRelease: (wanted) => call(texts.forceRelease, wanted),
     purge: (idleMs, limit) => call(texts.purge, idleMs, limit),
     inspect: ({ key: wanted, after, limit }) =>
