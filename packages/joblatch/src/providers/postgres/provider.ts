@@ -26,7 +26,7 @@ const PAGE = 5_000;
  * Locks in a table of a PostgreSQL database (12 or later), or in one that Java's ShedLock made. Nothing is
  * contacted before first use. The clock is the server's.
  *
- * Every call is one message, in a transaction of its own. With a `pool` (or `sql`, `pglite`) it never joins a transaction of
+ * Every call is one statement, in a transaction of its own. With a `pool` (or `sql`, `pglite`) it never joins a transaction of
  * the application; a `client` that has one open is refused. A `client` does not reconnect, and is for
  * joblatch alone: give a pool where there is one.
  *
@@ -40,9 +40,9 @@ export function postgresProvider(options: PostgresProviderOptions): LockProvider
 }
 
 /**
- * How many keys are remembered as taken by others. A statement that could take a key costs the server about ten
- * times what a read costs, nearly all of it for planning; so who was refused looks first the next time. The
- * others, who mostly win, have their answer in one round trip.
+ * How many keys are remembered as taken by others. A statement that could take a key costs the server four times what
+ * a read costs, though it is prepared; so who was refused looks first the next time. The others, who mostly
+ * win, have their answer in one round trip.
  */
 const CONTENDED_MAX = 10_000;
 
