@@ -18,7 +18,7 @@ export interface Connection {
   close(): void;
 }
 
-export function connectionTo(source: Source, runtime: Runtime, prepare: boolean): Connection {
+export function connectionTo(source: Source, runtime: Runtime, prepare: boolean | undefined): Connection {
   switch (source.kind) {
     case 'pool':
       return new PoolConnection(source.pool, runtime, prepare);
@@ -58,7 +58,7 @@ function inTransaction(client: PgClient): boolean | undefined {
 class Preparing {
   #possible: boolean;
 
-  constructor(wanted: boolean) {
+  constructor(wanted = true) {
     this.#possible = wanted;
   }
 
@@ -84,7 +84,7 @@ class PoolConnection implements Connection {
   readonly #preparing: Preparing;
   #stopListening: (() => void) | undefined;
 
-  constructor(pool: PgPool, runtime: Runtime, prepare: boolean) {
+  constructor(pool: PgPool, runtime: Runtime, prepare: boolean | undefined) {
     this.#pool = pool;
     this.#runtime = runtime;
     this.#preparing = new Preparing(prepare);
@@ -165,7 +165,7 @@ class ClientConnection implements Connection {
   readonly #turns = new Turns();
   #stopListening: (() => void) | undefined;
 
-  constructor(client: PgClient, prepare: boolean) {
+  constructor(client: PgClient, prepare: boolean | undefined) {
     this.#client = client;
     this.#preparing = new Preparing(prepare);
   }
@@ -202,24 +202,35 @@ class ClientConnection implements Connection {
 
 class PostgresJsConnection implements Connection {
   readonly #sql: PostgresJs;
-  readonly #preparing: Preparing;
+  /** Undefined until it was found out. */
+  #prepare: boolean | undefined;
   /** Of several connections none can have a transaction open: postgres.js sees to it. */
   readonly #shared: boolean;
 
-  constructor(sql: PostgresJs, prepare: boolean) {
+  constructor(sql: PostgresJs, prepare: boolean | undefined) {
     this.#sql = sql;
-    this.#preparing = new Preparing(prepare);
+    this.#prepare = prepare;
     this.#shared = (sql.options?.max ?? 1) > 1;
   }
 
   async ask({ statement, values }: Call, signal: AbortSignal): Promise<string[]> {
-    return this.#preparing.send(async (prepare) => {
-      signal.throwIfAborted();
-      // On one connection these two go together, as one packet.
-      const probe = this.#shared ? undefined : this.#send(PROBE, signal);
-      const answer = this.#send(statement.text, signal, [...values], { prepare });
-      return firstColumn((await Promise.all([answer, probe]))[0]);
-    });
+    signal.throwIfAborted();
+    this.#prepare ??= await this.#isDirect(signal);
+    // On one connection these two go together, as one packet.
+    const probe = this.#shared ? undefined : this.#send(PROBE, signal);
+    const answer = this.#send(statement.text, signal, [...values], { prepare: this.#prepare });
+    return firstColumn((await Promise.all([answer, probe]))[0]);
+  }
+
+  /**
+   * Whether there is no pooler on the way. One answers the start of a connection itself, and not with the number of the
+   * server process that executes a statement then. A prepared statement that such a process does not know, postgres.js
+   * sends anew by itself; with others under way on that connection, it never gets an answer.
+   */
+  async #isDirect(signal: AbortSignal): Promise<boolean> {
+    const result = await this.#send('select pg_backend_pid()::text', signal);
+    const { pid } = (result as { readonly state?: { readonly pid?: unknown } }).state ?? {};
+    return firstColumn(result)[0] === String(pid);
   }
 
   async script(text: string, signal: AbortSignal): Promise<void> {

@@ -55,8 +55,8 @@ export interface PostgresProviderOptions extends PostgresMigrateOptions {
   /** Makes or completes the table on first use. Default `false`: a missing table is an error that says so. */
   readonly autoMigrate?: boolean | undefined;
   /**
-   * Prepares statements, once a connection. Default `true`; a pooler that can not do that is found out. `false` leaves
-   * nothing on the connections behind such a pooler.
+   * Prepares statements, once a connection. Default: unless a pooler is found that can not do it (`pool`, `client`), or any
+   * pooler (`sql`). `true`: it can. `false` leaves nothing on the connections behind it.
    */
   readonly prepare?: boolean | undefined;
   /** How long a call that has no signal may take, in milliseconds; then it rejects. Default 5,000. */
@@ -77,7 +77,7 @@ export interface Settings {
   readonly source: Source;
   readonly names: TableNames;
   readonly autoMigrate: boolean;
-  readonly prepare: boolean;
+  readonly prepare: boolean | undefined;
   readonly timeoutMs: number;
   readonly runtime: Runtime;
 }
@@ -102,13 +102,8 @@ const PROVIDER_OPTIONS = [...MIGRATE_OPTIONS, 'autoMigrate', 'prepare', 'timeout
 export function checkOptions(options: PostgresProviderOptions): Settings {
   const what = 'postgresProvider';
   refuseUnknown(options, new Set(PROVIDER_OPTIONS), what);
-  const {
-    autoMigrate = false,
-    prepare = true,
-    timeoutMs = DEFAULT_TIMEOUT_MS,
-    runtime = nodeRuntime,
-  } = options;
-  for (const [option, value] of Object.entries({ autoMigrate, prepare })) {
+  const { autoMigrate = false, prepare, timeoutMs = DEFAULT_TIMEOUT_MS, runtime = nodeRuntime } = options;
+  for (const [option, value] of Object.entries({ autoMigrate, prepare: prepare ?? true })) {
     if (typeof value !== 'boolean') throw refuse(what, `${option} is ${String(value)}`, 'true or false');
   }
   if (typeof timeoutMs !== 'number' || !(timeoutMs > 0 && timeoutMs < Number.POSITIVE_INFINITY)) {
