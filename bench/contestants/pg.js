@@ -9,7 +9,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { HELD, LEASE_MS, PREFIX } from '../keys.js';
 import { createLocks, joblatch } from './joblatch.js';
-import { mustBe, recorded, template } from './recording.js';
+import { mustBe, recorded } from './recording.js';
 
 const SCHEMA = 'joblatch_bench';
 
@@ -57,15 +57,14 @@ create table by_hand (name text primary key, lock_until timestamptz not null, lo
   const unlock = await createMutex(HELD).tryLock();
 
   const refusedByHand = async (key) => {
-    const results = await pool.query(messages.lose({ key }));
-    mustBe(1, (Array.isArray(results) ? results.at(-1) : results).rowCount, 'by hand');
+    mustBe(1, (await pool.query(messages.lose({ key }))).rowCount, 'by hand');
   };
   const byHand = async (key) => {
     const owner = randomUUID();
-    const [, { rows }] = await pool.query(messages.acquire({ key, owner }));
+    const { rows } = await pool.query(messages.acquire({ key, owner }));
     if (!(JSON.parse(Object.values(rows[0])[0])[0] > 0)) throw new Error('by hand: refused');
-    const [, released] = await pool.query(messages.release({ key, owner }));
-    mustBe(1, released.rowCount, 'by hand');
+    const released = await pool.query(messages.release({ key, owner }));
+    mustBe('1', Object.values(released.rows[0])[0], 'by hand');
   };
   const prepared = async (key) => {
     const owner = randomUUID();
@@ -148,7 +147,7 @@ create table by_hand (name text primary key, lock_until timestamptz not null, lo
   };
 }
 
-/** The messages that joblatch sends, with the places of key and owner. */
+/** The prepared statements that joblatch sends, with the places of key and owner. */
 async function messagesOf(provider) {
   const locks = createLocks({ provider });
   const key = `${PREFIX}:messages`;
@@ -159,14 +158,24 @@ async function messagesOf(provider) {
     await lock.release();
   });
   mustBe(2, calls.length, 'messages of a pair');
-  const [acquire, release] = calls.map(([{ text }]) => template(text, { key, owner }));
+  const [acquire, release] = calls.map(([query]) => fillable(query, { key, owner }));
 
   // The second refusal in a row: an application that polls gets many.
   const lost = await recorded(pg.Client.prototype, 'query', async () => {
     for (let i = 0; i < 2; i += 1)
       mustBe(undefined, await locks.tryAcquire(HELD, { lease: LEASE_MS }), 'held');
   });
-  return { acquire, release, lose: template(lost.at(-1)[0].text, { key: HELD }) };
+  return { acquire, release, lose: fillable(lost.at(-1)[0], { key: HELD }) };
+}
+
+/** The same statement with other values where those were. */
+function fillable({ name, text, values }, parts) {
+  const places = Object.entries(parts).map(([part, value]) => [values.indexOf(value), part]);
+  return (given) => {
+    const filled = [...values];
+    for (const [place, part] of places) filled[place] = given[part];
+    return { name, text, values: filled };
+  };
 }
 
 /** Counts what is written to the log, and the transactions that have written something or locked a row. */
@@ -184,9 +193,8 @@ async function counter(pool) {
   };
 }
 
-async function explain(pool, message) {
-  const statement = message.split(';\n').at(-1);
-  const { rows } = await pool.query(`explain (analyze, wal, buffers, format json) ${statement}`);
+async function explain(pool, { text, values }) {
+  const { rows } = await pool.query(`explain (analyze, wal, buffers, format json) ${text}`, values);
   const [{ Plan: plan, 'Planning Time': planning, 'Execution Time': execution }] = rows[0]['QUERY PLAN'];
   const locked = [];
   const visit = (node) => {

@@ -22,7 +22,7 @@ export async function examinePooler(client: Client, target: PostgresTarget): Pro
         info(
           code,
           'there is one, and server connections change from one transaction to the next (transaction or statement mode)',
-          'joblatch works through it: every step is one message, nothing is prepared, no setting is left behind. With ' +
+          'joblatch works through it: every step is one statement, prepared only where the pooler can do that, and no setting is left behind. With ' +
             'too few server connections attempts wait, and renewals with them',
           'leave room in default_pool_size for as many statements as run at once',
         ),

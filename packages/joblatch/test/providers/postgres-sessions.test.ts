@@ -175,7 +175,7 @@ describeWithPostgres('PostgreSQL: what an application sets on its clients', (ser
     }
   });
 
-  test('nothing of ours stays in the session', async () => {
+  test('no setting of ours stays in the session', async () => {
     const table = await at.madeTable();
     const clientOptions = { max: 1 };
     const provider = await openPostgres('pg Pool', at.url, { table, clientOptions });
@@ -187,9 +187,12 @@ describeWithPostgres('PostgreSQL: what an application sets on its clients', (ser
     await used.acquire({ key: 'k', owner: 'o', leaseMs: 1_000 });
     await used.release({ key: 'k', owner: 'o' });
     const { rows } = await pool.query(
-      "select current_setting('lock_timeout') as lock, current_setting('synchronous_commit') as sync, (select count(*)::int from pg_prepared_statements) as prepared",
+      `select current_setting('lock_timeout') as lock, current_setting('synchronous_commit') as sync,
+        coalesce(current_setting('joblatch.probe', true), '') as probe,
+        (select json_agg(distinct left(name, 9)) from pg_prepared_statements) as prepared`,
     );
-    expect(rows).toEqual([{ lock: '0', sync: 'on', prepared: 0 }]);
+    // Statements are prepared once a connection, under names that no application has.
+    expect(rows).toEqual([{ lock: '0', sync: 'on', probe: '', prepared: ['joblatch_'] }]);
     await pool.end();
   });
 
@@ -215,6 +218,7 @@ describeWithPostgres('PostgreSQL: what an application sets on its clients', (ser
       },
     ],
     ['postgres.js', { prepare: false, fetch_types: false }],
+    ['postgres.js', { max: 1 }],
   ] as const)('%s with hostile parsers and transforms: %j', async (name, clientOptions) => {
     const table = await at.madeTable();
     const provider = await openPostgres(name, at.url, { table, clientOptions });

@@ -419,6 +419,7 @@ describe('postgresProvider', () => {
     [{ pool, tabel: 'x' }, /no option "tabel"/],
     [{ pool, timeoutMs: 0 }, /timeoutMs is 0/],
     [{ pool, autoMigrate: 'yes' }, /autoMigrate is yes/],
+    [{ pool, prepare: 1 }, /prepare is 1/],
   ])('refuses %j', (options, why) => {
     const attempt = (): unknown => postgresProvider(options as never);
     expect(attempt).toThrow(why);

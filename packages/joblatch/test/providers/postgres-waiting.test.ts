@@ -48,6 +48,9 @@ const ROW_LOCKS: Readonly<Record<string, string>> = {
   'an uncommitted update': "update $t set locked_by = 'x' where name = 'k'",
   'an uncommitted new key': "update $t set name = 'renamed' where name = 'k'",
   'an uncommitted delete': "delete from $t where name = 'k'",
+};
+/** These are waited for before anything in a statement is executed, and so the caller's time-out is the limit. */
+const TABLE_LOCKS: Readonly<Record<string, string>> = {
   'a lock on the table': 'lock table $t in access exclusive mode',
   'a new column': 'alter table $t add column more int',
 };
@@ -68,6 +71,34 @@ describeWithPostgres('PostgreSQL: behind somebody else', (server) => {
         );
         expect(result).toMatchObject({ ok: false, reason: 'held' });
         expect(await take(provider, 'k', 'host:2')).toMatchObject({ ok: true });
+        await provider.close?.();
+      },
+    );
+
+    test.each(Object.entries(TABLE_LOCKS))(
+      '%s: an error in time, then refused at once, and taken after',
+      async (_what, sql) => {
+        const table = await at.madeTable();
+        const provider = await openPostgres(name, at.url, { table, timeoutMs: 300 });
+        await take(provider, 'other');
+        const before = await during(at.console, sql.replace('$t', table), async () => {
+          await expect(take(provider)).rejects.toMatchObject({
+            code: 'STORE',
+            message: expect.stringContaining('no answer yet'),
+          });
+          // One connection has to do, and that one still waits.
+          if (name === 'pg Client') return;
+          const start = performance.now();
+          expect(await take(provider, 'l')).toEqual({ ok: false, reason: 'held' });
+          expect(await provider.renewMany([{ key: 'other', owner, token: 1, leaseMs: 1 }])).toEqual([
+            'unknown',
+          ]);
+          await expect(provider.release({ key: 'other', owner })).rejects.toMatchObject({ code: 'STORE' });
+          return performance.now() - start;
+        });
+        if (before !== undefined) expect(before).toBeLessThan(700);
+        expect(await take(provider, 'l')).toMatchObject({ ok: true });
+        expect(await provider.release({ key: 'other', owner })).toBe(true);
         await provider.close?.();
       },
     );
@@ -102,15 +133,10 @@ describeWithPostgres('PostgreSQL: behind somebody else', (server) => {
     await take(provider);
     await take(provider, 'other');
     const requests = ['k', 'other'].map((key) => ({ key, owner, token: 1, leaseMs: 2 * MINUTE }));
-    const expected: Readonly<Record<string, string>> = {
-      'for key share': 'ok',
-      'a lock on the table': 'unknown',
-      'a new column': 'unknown',
-    };
+    const expected: Readonly<Record<string, string>> = { 'for key share': 'ok' };
     for (const [what, sql] of Object.entries(ROW_LOCKS)) {
       const answers = await during(at.console, sql.replace('$t', table), () => provider.renewMany(requests));
-      const whole = /table|column/.test(what);
-      expect(answers, what).toEqual([expected[what] ?? 'unknown', whole ? 'unknown' : 'ok']);
+      expect(answers, what).toEqual([expected[what] ?? 'unknown', 'ok']);
     }
     expect(await provider.renewMany(requests)).toEqual(['ok', 'ok']);
   });
@@ -171,7 +197,7 @@ describeWithPostgres('PostgreSQL: a losing attempt', (server) => {
 
   test('is one message, and neither locks nor writes anything', async () => {
     const table = await at.madeTable();
-    const messages: string[] = [];
+    const messages: PgQuery[] = [];
     const spy = {
       on: () => {},
       removeListener: () => {},
@@ -182,7 +208,7 @@ describeWithPostgres('PostgreSQL: a losing attempt', (server) => {
         return Object.create(client, {
           query: {
             value: (query: PgQuery) => {
-              messages.push(query.text);
+              messages.push(query);
               return (client as unknown as { query(q: PgQuery): Promise<unknown> }).query(query);
             },
           },
@@ -199,8 +225,11 @@ describeWithPostgres('PostgreSQL: a losing attempt', (server) => {
         const lost = await provider.acquire({ key: 'k', owner: 'p', leaseMs: 1, ...more });
         expect(lost).toMatchObject({ ok: false, reason: 'held', leftMs: expect.any(Number) });
         expect(messages).toHaveLength(1);
-        const [, statement] = (messages[0] as string).split(';\n');
-        const { rows } = await at.console.query(`explain (analyze, wal, buffers, format json) ${statement}`);
+        const { text, values } = messages[0] as PgQuery;
+        const { rows } = await at.console.query(
+          `explain (analyze, wal, buffers, format json) ${text}`,
+          values,
+        );
         const plan = JSON.stringify(rows);
         expect(plan.includes('LockRows')).toBe(could);
         expect(plan.includes('ModifyTable')).toBe(could);
@@ -280,25 +309,92 @@ describeWithPostgres('PostgreSQL: transactions of the application', (server) => 
     expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '0' }]);
     await client.query('commit');
     await client.query('begin read only');
-    await expect(take(provider)).rejects.toMatchObject({
-      code: 'STORE',
-      message: expect.stringContaining('read-only transaction'),
-    });
+    await refused();
     await client.query('rollback');
     expect((await at.console.query(`select * from ${table}`)).rows).toEqual([]);
     expect(await take(provider)).toMatchObject({ ok: true });
     await client.end();
   });
 
-  test('postgres.js: the sql of a transaction is refused', async () => {
+  test('a client that is told to begin without waiting for it is refused', async () => {
     const table = await at.madeTable();
-    const sql = await openClient('postgres.js', at.url);
-    await sql.begin(async (tx) => {
-      await expect(take(postgresProvider({ sql: tx, table }))).rejects.toMatchObject({
-        code: 'STORE',
+    const client = await openClient('pg Client', at.url);
+    const provider = postgresProvider({ client, table });
+    await provider.abilities();
+    const begun = client.query('begin');
+    await expect(take(provider)).rejects.toMatchObject({
+      message: expect.stringContaining('open transaction'),
+    });
+    await begun;
+    await client.query('rollback');
+    expect(await take(provider)).toMatchObject({ ok: true });
+    await client.end();
+  });
+
+  test('a client of a pg that does not tell: the same, and nothing of the server is set', async () => {
+    const table = await at.madeTable();
+    const client = await openClient('pg Client', at.url);
+    Object.defineProperty(client, 'getTransactionStatus', { value: undefined });
+    const provider = postgresProvider({ client, table });
+    await provider.abilities();
+    for (const begin of ['begin', 'begin isolation level serializable']) {
+      await client.query(begin);
+      for (const verb of [
+        () => take(provider),
+        () => provider.renewMany([{ key: 'k', owner, token: 1, leaseMs: 1 }]),
+        () => provider.release({ key: 'k', owner }),
+        () => provider.forceRelease('k'),
+        () => provider.purge({ idleMs: 0 }),
+      ])
+        await expect(verb()).rejects.toMatchObject({ message: expect.stringContaining('open transaction') });
+      expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '0' }]);
+      await client.query('commit');
+    }
+    expect((await at.console.query(`select * from ${table}`)).rows).toEqual([]);
+    for (let i = 0; i < 20; i += 1) expect(await take(provider, `k${i}`)).toMatchObject({ ok: true });
+    await client.end();
+  });
+
+  test('a connection that went back to its pool like that is refused', async () => {
+    const table = await at.madeTable();
+    for (const tells of [true, false]) {
+      const pool = await openClient('pg Pool', at.url, { max: 1 });
+      const provider = postgresProvider({ pool, table });
+      const mine = await pool.connect();
+      if (!tells) Object.defineProperty(mine, 'getTransactionStatus', { value: undefined });
+      await mine.query('begin');
+      await mine.query(`insert into ${table} values ('x', now(), now(), 'x')`);
+      mine.release();
+      await expect(take(provider)).rejects.toMatchObject({
         message: expect.stringContaining('open transaction'),
       });
+      await pool.query('rollback');
+      expect(await take(provider, `k${tells}`)).toMatchObject({ ok: true });
+      await pool.end();
+    }
+  });
+
+  test('postgres.js: the sql of a transaction is refused, and a connection that has one by hand', async () => {
+    const table = await at.madeTable();
+    const sql = await openClient('postgres.js', at.url);
+    const refusal = { code: 'STORE', message: expect.stringContaining('open transaction') };
+    await sql.begin(async (tx) => {
+      await expect(take(postgresProvider({ sql: tx, table }))).rejects.toMatchObject(refusal);
     });
+    const one = await openClient('postgres.js', at.url, { max: 1 });
+    const reserved = await sql.reserve();
+    for (const each of [one, reserved]) {
+      const provider = postgresProvider({ sql: each, table });
+      for (let i = 0; i < 5; i += 1) {
+        await each.unsafe('begin').raw();
+        await expect(take(provider)).rejects.toMatchObject(refusal);
+        await each.unsafe('rollback').raw();
+        expect(await take(provider, `k${i}`)).toMatchObject({ ok: true });
+        expect(await provider.release({ key: `k${i}`, owner })).toBe(true);
+      }
+    }
+    reserved.release();
+    await one.end();
     await sql.end();
   });
 });
@@ -309,9 +405,12 @@ describe('PGlite', () => {
     const pglite = await openPglite();
     const provider = postgresProvider({ pglite });
     expect(await migratePostgres({ pglite })).toHaveLength(1);
+    await pglite.transaction(async (tx) => {
+      await expect(take(postgresProvider({ pglite: tx }))).rejects.toMatchObject({
+        message: expect.stringContaining('open transaction'),
+      });
+    });
     await pglite.exec('begin');
-    // Its clock counts milliseconds.
-    await sleep(5);
     await expect(take(provider)).rejects.toMatchObject({
       message: expect.stringContaining('open transaction'),
     });

@@ -39,6 +39,7 @@ export interface TestClients {
   'postgres.js': PostgresJs & {
     end(options?: object): Promise<void>;
     begin<T>(work: (sql: PostgresJs) => Promise<T>): Promise<T>;
+    reserve(): Promise<PostgresJs & { release(): void }>;
   };
 }
 
@@ -60,7 +61,11 @@ export declare function openPostgres(
   options?: OpenOptions,
 ): Promise<LockProvider>;
 export declare function openPglite(): Promise<
-  Pglite & { close(): Promise<void>; query(sql: string): Promise<{ rows: object[] }> }
+  Pglite & {
+    close(): Promise<void>;
+    query(sql: string): Promise<{ rows: object[] }>;
+    transaction<T>(work: (tx: Pglite) => Promise<T>): Promise<T>;
+  }
 >;
 export declare function open(): Promise<LockProvider>;
 export declare function moduleUrl(client: ClientName, url: string, table: string): URL;

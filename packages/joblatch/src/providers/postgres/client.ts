@@ -1,6 +1,10 @@
 /** What joblatch asks a pg client for: rows as arrays of the texts that the server sent, whatever types are set up. */
 export interface PgQuery {
   readonly text: string;
+  /** Of the prepared statement. Without it the text is parsed each time. */
+  readonly name?: string;
+  /** Absent for a script of several statements. */
+  readonly values?: (string | null)[];
   readonly rowMode: 'array';
   readonly types: { getTypeParser(): (value: string) => string };
 }
@@ -15,6 +19,8 @@ export interface PgPool {
 /** What joblatch uses of a connected `Client` of `pg`. */
 export interface PgClient {
   query(query: PgQuery): Promise<unknown>;
+  /** `'I'`: no transaction is open. From pg 8.21 on. */
+  getTransactionStatus?(): string | null;
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
 }
@@ -27,7 +33,9 @@ export interface PgPoolClient extends PgClient {
 
 /** What joblatch uses of an `sql` of `postgres` (postgres.js). */
 export interface PostgresJs {
-  unsafe(query: string): PostgresJsQuery;
+  unsafe(query: string, values?: (string | null)[], options?: { prepare?: boolean }): PostgresJsQuery;
+  /** The `sql` of a transaction or of a reserved connection has none. */
+  readonly options?: { readonly max?: number };
 }
 
 export interface PostgresJsQuery {
@@ -40,12 +48,15 @@ export interface PostgresJsQuery {
 
 /** What joblatch uses of a `PGlite`. */
 export interface Pglite {
-  exec(query: string, options?: PgliteOptions): Promise<readonly unknown[]>;
+  query(query: string, values?: (string | null)[], options?: PgliteOptions): Promise<unknown>;
+  exec(query: string): Promise<unknown>;
 }
 
 export interface PgliteOptions {
   rowMode?: 'array' | 'object';
   parsers?: Record<number, (value: string) => unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: as PGlite declares it
+  serializers?: Record<number, (value: any) => string>;
 }
 
 /** The client that was given, and of which kind it is. */

@@ -1,41 +1,79 @@
 import type { Runtime } from '../../provider/runtime.js';
 import type { PgClient, Pglite, PgPool, PgPoolClient, PgQuery, PostgresJs, Source } from './client.js';
-import { GaveUp, isSound } from './errors.js';
+import { GaveUp, isNotPrepared, isSound, OpenTransaction } from './errors.js';
+import { PROBE } from './gate.js';
+import type { Call } from './statement.js';
 
 /** One way to the server, whatever client leads there. */
 export interface Connection {
   /**
-   * Sends several statements as one message: one transaction, unless one was open before.
+   * Sends a statement with its values, as a transaction of its own unless one was open before.
    *
-   * @returns for each statement the texts in the first column of its rows
+   * @returns the texts in the only column of its rows; none of a statement that always answers, if one was open
    */
-  send(message: string, signal: AbortSignal): Promise<string[][]>;
+  ask(call: Call, signal: AbortSignal): Promise<string[]>;
+  /** Sends several statements that have no values as one message, which is one transaction. */
+  script(text: string, signal: AbortSignal): Promise<void>;
   /** Takes our listeners off the client. The client itself is not ours to close. */
   close(): void;
 }
 
-export function connectionTo(source: Source, runtime: Runtime): Connection {
+export function connectionTo(source: Source, runtime: Runtime, prepare: boolean | undefined): Connection {
   switch (source.kind) {
     case 'pool':
-      return new PoolConnection(source.pool, runtime);
+      return new PoolConnection(source.pool, runtime, prepare);
     case 'client':
-      return new ClientConnection(source.client);
+      return new ClientConnection(source.client, prepare);
     case 'sql':
-      return new PostgresJsConnection(source.sql);
+      return new PostgresJsConnection(source.sql, prepare);
     case 'pglite':
       return new PgliteConnection(source.pglite);
   }
 }
 
 const asIs = (value: string): string => value;
-/** PostgreSQL's number for the type text. */
-const TEXT_OID = 25;
 
-const pgQuery = (text: string): PgQuery => ({
+const pgScript = (text: string): PgQuery => ({
   text,
   rowMode: 'array',
   types: { getTypeParser: () => asIs },
 });
+
+const pgQuery = ({ statement: { text, name }, values }: Call, prepared: boolean): PgQuery => ({
+  ...pgScript(text),
+  values: [...values],
+  ...(prepared && { name }),
+});
+
+/** The server's word on it, with its last answer. Undefined: this pg does not pass it on. */
+function inTransaction(client: PgClient): boolean | undefined {
+  const status = client.getTransactionStatus?.();
+  return status == null ? undefined : status === 'T' || status === 'E';
+}
+
+/**
+ * Statements are prepared until a pooler shows that it gives a client another connection of the server each time.
+ * Nothing was executed then, so the same call goes on without.
+ */
+class Preparing {
+  #possible: boolean;
+
+  constructor(wanted = true) {
+    this.#possible = wanted;
+  }
+
+  async send<T>(send: (prepared: boolean) => Promise<T>): Promise<T> {
+    if (this.#possible) {
+      try {
+        return await send(true);
+      } catch (error) {
+        if (!isNotPrepared(error)) throw error;
+        this.#possible = false;
+      }
+    }
+    return send(false);
+  }
+}
 
 /** How long a connection whose caller gave up may still be busy. Then it is closed: the pool has few of them. */
 const PATIENCE_MS = 1_000;
@@ -43,21 +81,21 @@ const PATIENCE_MS = 1_000;
 class PoolConnection implements Connection {
   readonly #pool: PgPool;
   readonly #runtime: Runtime;
+  readonly #preparing: Preparing;
   #stopListening: (() => void) | undefined;
 
-  constructor(pool: PgPool, runtime: Runtime) {
+  constructor(pool: PgPool, runtime: Runtime, prepare: boolean | undefined) {
     this.#pool = pool;
     this.#runtime = runtime;
+    this.#preparing = new Preparing(prepare);
   }
 
-  async send(message: string, signal: AbortSignal): Promise<string[][]> {
-    this.#stopListening ??= listenForErrors(this.#pool);
-    const loan = new Loan(await this.#borrow(signal));
-    const answer = loan.query(message);
-    return abandonable(answer, signal, () => {
-      const cancel = this.#runtime.setTimer(() => loan.end(true), PATIENCE_MS);
-      void answer.then(cancel, cancel);
-    });
+  async ask(call: Call, signal: AbortSignal): Promise<string[]> {
+    return firstColumn(await this.#preparing.send((prepared) => this.#send(pgQuery(call, prepared), signal)));
+  }
+
+  async script(text: string, signal: AbortSignal): Promise<void> {
+    await this.#send(pgScript(text), signal);
   }
 
   close(): void {
@@ -65,90 +103,166 @@ class PoolConnection implements Connection {
     this.#stopListening = undefined;
   }
 
-  /** A connection that comes when nobody waits for it any more goes back at once. */
-  async #borrow(signal: AbortSignal): Promise<PgPoolClient> {
+  async #send(query: PgQuery, signal: AbortSignal): Promise<unknown> {
     signal.throwIfAborted();
-    const coming = this.#pool.connect();
-    return abandonable(coming, signal, () => {
-      coming.then(
-        (client) => client.release(),
-        () => {},
-      );
-    });
+    this.#stopListening ??= listenForErrors(this.#pool);
+    const loan = new Loan(this.#pool);
+    return abandonable(loan.query(query), signal, () => loan.leave(this.#runtime));
   }
 }
 
-/** A connection of a pool while we have it. */
+/** A connection of a pool, from when it is asked for until it is given back. */
 class Loan {
-  readonly #client: PgPoolClient;
-  #ended = false;
+  readonly #pool: PgPool;
+  #client: PgPoolClient | undefined;
+  #left = false;
+  #stopTimer: () => void = ignore;
 
-  constructor(client: PgPoolClient) {
+  constructor(pool: PgPool) {
+    this.#pool = pool;
+  }
+
+  async query(query: PgQuery): Promise<unknown> {
+    const client = await this.#pool.connect();
     this.#client = client;
     // The pool does not listen to a client that it has lent, and an error that nobody listens to ends the process.
     client.on('error', ignore);
-  }
-
-  async query(message: string): Promise<string[][]> {
+    let sound = true;
     try {
-      const answer = firstColumns(await this.#client.query(pgQuery(message)));
-      this.end(false);
-      return answer;
+      // Nobody waits for it any more.
+      if (this.#left) return undefined;
+      // Somebody gave it back to the pool like that.
+      if (inTransaction(client)) throw new OpenTransaction();
+      return await client.query(query);
     } catch (error) {
-      this.end(!isSound(error));
+      sound = error instanceof OpenTransaction || isSound(error);
       throw error;
+    } finally {
+      this.#end(!sound);
     }
   }
 
-  end(broken: boolean): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#client.release(broken);
+  /** The caller gave up. */
+  leave(runtime: Runtime): void {
+    this.#left = true;
+    if (this.#client) this.#stopTimer = runtime.setTimer(() => this.#end(true), PATIENCE_MS);
+  }
+
+  #end(broken: boolean): void {
+    const client = this.#client;
+    if (client === undefined) return;
+    this.#client = undefined;
+    this.#stopTimer();
+    client.release(broken);
     // After the pool has begun to listen again.
-    this.#client.removeListener('error', ignore);
+    client.removeListener('error', ignore);
   }
 }
 
 class ClientConnection implements Connection {
   readonly #client: PgClient;
+  readonly #preparing: Preparing;
   readonly #turns = new Turns();
   #stopListening: (() => void) | undefined;
 
-  constructor(client: PgClient) {
+  constructor(client: PgClient, prepare: boolean | undefined) {
     this.#client = client;
+    this.#preparing = new Preparing(prepare);
   }
 
-  send(message: string, signal: AbortSignal): Promise<string[][]> {
-    this.#stopListening ??= listenForErrors(this.#client);
-    return this.#turns.take(async () => firstColumns(await this.#client.query(pgQuery(message))), signal);
+  async ask(call: Call, signal: AbortSignal): Promise<string[]> {
+    return firstColumn(await this.#preparing.send((prepared) => this.#send(pgQuery(call, prepared), signal)));
+  }
+
+  async script(text: string, signal: AbortSignal): Promise<void> {
+    await this.#send(pgScript(text), signal);
   }
 
   close(): void {
     this.#stopListening?.();
     this.#stopListening = undefined;
   }
+
+  #send(query: PgQuery, signal: AbortSignal): Promise<unknown> {
+    this.#stopListening ??= listenForErrors(this.#client);
+    return this.#turns.take(() => this.#alone(query), signal);
+  }
+
+  async #alone(query: PgQuery): Promise<unknown> {
+    const open = inTransaction(this.#client);
+    if (open) throw new OpenTransaction();
+    if (open === undefined)
+      return (await Promise.all([this.#client.query(pgScript(PROBE)), this.#client.query(query)]))[1];
+    const answer = await this.#client.query(query);
+    // Somebody's `begin` stood in line before us. It is not for joblatch alone.
+    if (inTransaction(this.#client)) throw new OpenTransaction();
+    return answer;
+  }
 }
 
 class PostgresJsConnection implements Connection {
   readonly #sql: PostgresJs;
+  /** Undefined until it was found out. */
+  #prepare: boolean | undefined;
+  /** Of several connections none can have a transaction open: postgres.js sees to it. */
+  readonly #shared: boolean;
 
-  constructor(sql: PostgresJs) {
+  constructor(sql: PostgresJs, prepare: boolean | undefined) {
     this.#sql = sql;
+    this.#prepare = prepare;
+    this.#shared = (sql.options?.max ?? 1) > 1;
   }
 
-  async send(message: string, signal: AbortSignal): Promise<string[][]> {
+  async ask({ statement, values }: Call, signal: AbortSignal): Promise<string[]> {
     signal.throwIfAborted();
-    const query = this.#sql.unsafe(message);
-    const answer = Promise.resolve(query.raw()).then(firstColumns);
-    return abandonable(answer, signal, () => {
+    this.#prepare ??= await this.#isDirect(signal);
+    // On one connection these two go together, as one packet.
+    const probe = this.#shared ? undefined : this.#send(PROBE, signal);
+    const answer = this.#send(statement.text, signal, [...values], { prepare: this.#prepare });
+    return firstColumn((await Promise.all([answer, probe]))[0]);
+  }
+
+  /**
+   * Whether there is no pooler on the way. One answers the start of a connection itself, and not with the number of the
+   * server process that executes a statement then. A prepared statement that such a process does not know, postgres.js
+   * sends anew by itself; with others under way on that connection, it never gets an answer.
+   */
+  async #isDirect(signal: AbortSignal): Promise<boolean> {
+    const result = await this.#send('select pg_backend_pid()::text', signal);
+    const { pid } = (result as { readonly state?: { readonly pid?: unknown } }).state ?? {};
+    return firstColumn(result)[0] === String(pid);
+  }
+
+  async script(text: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    await this.#send(text, signal);
+  }
+
+  close(): void {}
+
+  #send(
+    text: string,
+    signal: AbortSignal,
+    ...how: [values?: (string | null)[], options?: object]
+  ): Promise<unknown> {
+    const query = this.#sql.unsafe(text, ...how);
+    // The bytes that the server sent: neither `types` nor `transform` have seen them.
+    return abandonable(Promise.resolve(query.raw()), signal, () => {
       // Only while it waits for a connection. Once it was sent, the server's request to cancel could hit
       // the next query on that connection, which may be the application's.
       if (query.active !== true) query.cancel();
     });
   }
-
-  close(): void {}
 }
+
+/** PostgreSQL's numbers for the types text and varchar. */
+const TEXT_OID = 25;
+const VARCHAR_OID = 1043;
+const PGLITE_OPTIONS = {
+  rowMode: 'array',
+  parsers: { [TEXT_OID]: asIs },
+  serializers: { [VARCHAR_OID]: asIs },
+} as const;
 
 class PgliteConnection implements Connection {
   readonly #pglite: Pglite;
@@ -158,9 +272,17 @@ class PgliteConnection implements Connection {
     this.#pglite = pglite;
   }
 
-  send(message: string, signal: AbortSignal): Promise<string[][]> {
-    const options = { rowMode: 'array', parsers: { [TEXT_OID]: asIs } } as const;
-    return this.#turns.take(async () => firstColumns(await this.#pglite.exec(message, options)), signal);
+  ask({ statement, values }: Call, signal: AbortSignal): Promise<string[]> {
+    return this.#turns.take(async () => {
+      // It knows whether a transaction is open now, but not whether one will be when it is our turn.
+      const probe = this.#pglite.exec(PROBE);
+      const answer = this.#pglite.query(statement.text, [...values], PGLITE_OPTIONS);
+      return firstColumn((await Promise.all([answer, probe]))[0]);
+    }, signal);
+  }
+
+  async script(text: string, signal: AbortSignal): Promise<void> {
+    await this.#turns.take(() => this.#pglite.exec(text), signal);
   }
 
   close(): void {}
@@ -216,16 +338,14 @@ export function abandonable<T>(
 }
 
 /**
- * pg's result of several statements is an array of objects with `rows`, and so is PGlite's; that of postgres.js
- * is an array of arrays. A row is an array, or what a transform of the application has made of it.
+ * pg's result has `rows`, and so has PGlite's; that of postgres.js is the rows. A row is an array, or what a transform
+ * of the application has made of it.
  */
-function firstColumns(results: unknown): string[][] {
-  return (results as readonly unknown[]).map((result) => {
-    const rows = Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
-    return rows.map((row: unknown) => {
-      const value: unknown = Object.values(row as object)[0];
-      return value instanceof Uint8Array ? Buffer.from(value).toString() : String(value);
-    });
+function firstColumn(result: unknown): string[] {
+  const rows = Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
+  return rows.map((row: unknown) => {
+    const value: unknown = Object.values(row as object)[0];
+    return value instanceof Uint8Array ? Buffer.from(value).toString() : String(value);
   });
 }
 

@@ -19,6 +19,9 @@ const STATES = {
   untranslatable: '22P05',
   badEncoding: '22021',
   cancelled: '57014',
+  noSuchStatement: '26000',
+  duplicateStatement: '42P05',
+  protocolViolation: '08P01',
 } as const;
 
 /** The SQLSTATE of a server's error; '' for any other, such as one of the network. */
@@ -63,6 +66,15 @@ export function isMadeByOthers(error: unknown): boolean {
     STATES.duplicateColumn,
     STATES.duplicateType,
   );
+}
+
+/**
+ * A pooler led a prepared statement to a connection of the server where it is not known, or known already. That is
+ * found before anything is executed, so the call can be sent again. (Poolers use the last of these for much else.)
+ */
+export function isNotPrepared(error: unknown): boolean {
+  if (isOneOf(error, STATES.noSuchStatement, STATES.duplicateStatement)) return true;
+  return isOneOf(error, STATES.protocolViolation) && /prepared statement/.test(messageOf(error));
 }
 
 /** Whether the connection can be used again after this error. */
@@ -128,7 +140,7 @@ function explain(error: unknown): string {
   if (error instanceof OpenTransaction || isOneOf(error, STATES.failedTransaction)) {
     return (
       'the connection has an open transaction, and its rollback would take a lock back that somebody already ' +
-      'relies on. Nothing was changed. Give joblatch a pool, or a connection of its own.'
+      'relies on. Give joblatch a pool, or a connection of its own.'
     );
   }
   const found = textOf(error);

@@ -11,7 +11,7 @@ import {
   type Source,
   whatFits,
 } from './client.js';
-import { name } from './sql.js';
+import { quote } from './quote.js';
 
 /** Exactly one client. It is never closed by joblatch. */
 export interface PostgresClients {
@@ -54,6 +54,11 @@ export interface PostgresMigrateOptions extends PostgresClients, PostgresTableOp
 export interface PostgresProviderOptions extends PostgresMigrateOptions {
   /** Makes or completes the table on first use. Default `false`: a missing table is an error that says so. */
   readonly autoMigrate?: boolean | undefined;
+  /**
+   * Prepares statements, once a connection. Default: unless a pooler is found that can not do it (`pool`, `client`), or any
+   * pooler (`sql`). `true`: it can. `false` leaves nothing on the connections behind it.
+   */
+  readonly prepare?: boolean | undefined;
   /** How long a call that has no signal may take, in milliseconds; then it rejects. Default 5,000. */
   readonly timeoutMs?: number | undefined;
   /** Timers and chance. Default: Node's. */
@@ -72,6 +77,7 @@ export interface Settings {
   readonly source: Source;
   readonly names: TableNames;
   readonly autoMigrate: boolean;
+  readonly prepare: boolean | undefined;
   readonly timeoutMs: number;
   readonly runtime: Runtime;
 }
@@ -91,14 +97,15 @@ const DEFAULT_COLUMNS: Readonly<Record<keyof PostgresColumns, string>> = {
 
 const TABLE_OPTIONS = ['schema', 'table', 'columns'];
 const MIGRATE_OPTIONS = [...SOURCE_KINDS, ...TABLE_OPTIONS];
-const PROVIDER_OPTIONS = [...MIGRATE_OPTIONS, 'autoMigrate', 'timeoutMs', 'runtime'];
+const PROVIDER_OPTIONS = [...MIGRATE_OPTIONS, 'autoMigrate', 'prepare', 'timeoutMs', 'runtime'];
 
 export function checkOptions(options: PostgresProviderOptions): Settings {
   const what = 'postgresProvider';
   refuseUnknown(options, new Set(PROVIDER_OPTIONS), what);
-  const { autoMigrate = false, timeoutMs = DEFAULT_TIMEOUT_MS, runtime = nodeRuntime } = options;
-  if (typeof autoMigrate !== 'boolean')
-    throw refuse(what, `autoMigrate is ${String(autoMigrate)}`, 'true or false');
+  const { autoMigrate = false, prepare, timeoutMs = DEFAULT_TIMEOUT_MS, runtime = nodeRuntime } = options;
+  for (const [option, value] of Object.entries({ autoMigrate, prepare: prepare ?? true })) {
+    if (typeof value !== 'boolean') throw refuse(what, `${option} is ${String(value)}`, 'true or false');
+  }
   if (typeof timeoutMs !== 'number' || !(timeoutMs > 0 && timeoutMs < Number.POSITIVE_INFINITY)) {
     throw refuse(what, `timeoutMs is ${String(timeoutMs)}`, 'milliseconds, more than 0');
   }
@@ -106,6 +113,7 @@ export function checkOptions(options: PostgresProviderOptions): Settings {
     source: checkSource(options, what),
     names: checkTable(options, what),
     autoMigrate,
+    prepare,
     timeoutMs,
     runtime,
   };
@@ -118,6 +126,7 @@ export function checkMigrateOptions(options: PostgresMigrateOptions): Settings {
     source: checkSource(options, what),
     names: checkTable(options, what),
     autoMigrate: true,
+    prepare: false,
     timeoutMs: DEFAULT_TIMEOUT_MS,
     runtime: nodeRuntime,
   };
@@ -171,7 +180,7 @@ function checkTable(
   const path = [...(schema === undefined ? [] : [checkName('schema', schema)]), checkName('table', table)];
   return {
     shown: path.join('.'),
-    quoted: path.map(name).join('.'),
+    quoted: path.map(quote).join('.'),
     columns: Object.fromEntries(chosen) as unknown as TableNames['columns'],
   };
 }

@@ -16,18 +16,17 @@ import { isGivenWay, isLockedByOthers } from './errors.js';
 import { checkOptions, type PostgresProviderOptions, type Settings } from './options.js';
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
+import type { Call } from './statement.js';
 import type { Attempt, RecordRow } from './statements.js';
 
 /** Rows that one statement answers or deletes. */
 const PAGE = 5_000;
-/** How long a release waits for somebody who has its record locked: it has no second chance but a retry. */
-const RELEASE_WAIT_MS = 1_000;
 
 /**
  * Locks in a table of a PostgreSQL database (12 or later), or in one that Java's ShedLock made. Nothing is
  * contacted before first use. The clock is the server's.
  *
- * Every call is one message, in a transaction of its own. With a `pool` (or `sql`, `pglite`) it never joins a transaction of
+ * Every call is one statement, in a transaction of its own. With a `pool` (or `sql`, `pglite`) it never joins a transaction of
  * the application; a `client` that has one open is refused. A `client` does not reconnect, and is for
  * joblatch alone: give a pool where there is one.
  *
@@ -41,9 +40,9 @@ export function postgresProvider(options: PostgresProviderOptions): LockProvider
 }
 
 /**
- * How many keys are remembered as taken by others. A statement that could take a key costs the server about ten
- * times what a read costs, nearly all of it for planning; so who was refused looks first the next time. The
- * others, who mostly win, have their answer in one round trip.
+ * How many keys are remembered as taken by others. A statement that could take a key costs the server four times what
+ * a read costs, though it is prepared; so who was refused looks first the next time. The others, who mostly
+ * win, have their answer in one round trip.
  */
 const CONTENDED_MAX = 10_000;
 
@@ -112,9 +111,7 @@ class PostgresProvider implements LockProvider {
     const { key, slot } = request;
     return this.#session.run('release', key, options, async ({ table, statements }, query) => {
       if (slot !== undefined && !table.hasSlot) throw noSlots(key, table);
-      // A release that a crash of the server forgets only frees the key later; a slot must not be forgotten.
-      const relaxed = slot === undefined;
-      return (await query(statements.release(request), { waitMs: RELEASE_WAIT_MS, relaxed })).length > 0;
+      return changed(await query(statements.release(request))) > 0;
     });
   }
 
@@ -134,17 +131,17 @@ class PostgresProvider implements LockProvider {
 
   forceRelease(key: string, options?: CallOptions): Promise<boolean> {
     return this.#session.run('forceRelease', key, options, async ({ statements }, query) => {
-      return (await query(statements.forceRelease(key), { waitMs: RELEASE_WAIT_MS })).length > 0;
+      return changed(await query(statements.forceRelease(key))) > 0;
     });
   }
 
   async purge(request: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
     for (let gone = 0; ; ) {
-      const page = await this.#session.run('purge', undefined, options, ({ statements }, query) =>
-        query(statements.purge(request.idleMs, PAGE)),
+      const page = await this.#session.run('purge', undefined, options, async ({ statements }, query) =>
+        changed(await query(statements.purge(request.idleMs, PAGE))),
       );
-      gone += page.length;
-      if (page.length < PAGE) return gone;
+      gone += page;
+      if (page < PAGE) return gone;
     }
   }
 
@@ -180,13 +177,18 @@ async function look(
 }
 
 /** Undefined if somebody is taking the key at this moment, or keeps the table locked. */
-async function ask(query: Query, statement: string): Promise<Attempt | undefined> {
+async function ask(query: Query, call: Call): Promise<Attempt | undefined> {
   try {
-    return (await query<Attempt>(statement))[0];
+    return (await query<Attempt>(call))[0];
   } catch (error) {
     if (isGivenWay(error) || isLockedByOthers(error)) return undefined;
     throw error;
   }
+}
+
+/** What a statement answers that says how many rows it changed. */
+function changed([count]: readonly unknown[]): number {
+  return count as number;
 }
 
 function refusal([, , left, slotRefused]: Attempt): AcquireResult {

@@ -1,6 +1,8 @@
 import { MissingTable, UnfitTable } from './errors.js';
+import { ALONE, waitAtMost } from './gate.js';
 import type { TableNames } from './options.js';
-import { name, text } from './sql.js';
+import { quote } from './quote.js';
+import { type Call, call, statement } from './statement.js';
 
 /** The table as it was found. */
 export interface Table {
@@ -14,14 +16,10 @@ export interface Table {
 }
 
 /** Sends a statement, and answers the value in each of its rows. */
-export type Query = <T>(sql: string, options?: QueryOptions) => Promise<T[]>;
+export type Query = <T>(call: Call) => Promise<T[]>;
 
-export interface QueryOptions {
-  /** How long the server may wait for a lock of somebody else, in milliseconds. Default: what an attempt may. */
-  readonly waitMs?: number;
-  /** The answer need not wait until what was written is on disk. */
-  readonly relaxed?: boolean;
-}
+/** Sends statements without values as one message, which is one transaction. */
+export type Script = (statements: readonly string[]) => Promise<void>;
 
 /** For `alter table`, which has to wait until nobody uses the table; and everybody else waits behind it. */
 const DDL_WAIT_MS = 3_000;
@@ -34,20 +32,20 @@ const MIGRATE_TRIES = 5;
  */
 function createTable({ quoted, columns: c }: TableNames): string {
   return `create table if not exists ${quoted} (
-  ${name(c.name)} text collate "C" not null primary key,
-  ${name(c.lockUntil)} timestamptz not null,
-  ${name(c.lockedAt)} timestamptz not null,
-  ${name(c.lockedBy)} text not null,
-  ${name(c.fencingToken)} bigint default 0,
-  ${name(c.slot)} bigint
+  ${quote(c.name)} text collate "C" not null primary key,
+  ${quote(c.lockUntil)} timestamptz not null,
+  ${quote(c.lockedAt)} timestamptz not null,
+  ${quote(c.lockedBy)} text not null,
+  ${quote(c.fencingToken)} bigint default 0,
+  ${quote(c.slot)} bigint
 ) with (fillfactor = 70)`;
 }
 
 /** With a default, or none needed: ShedLock's insert names its own four columns only. */
 const addToken = ({ quoted, columns }: TableNames): string =>
-  `alter table ${quoted} add column if not exists ${name(columns.fencingToken)} bigint default 0`;
+  `alter table ${quoted} add column if not exists ${quote(columns.fencingToken)} bigint default 0`;
 const addSlot = ({ quoted, columns }: TableNames): string =>
-  `alter table ${quoted} add column if not exists ${name(columns.slot)} bigint`;
+  `alter table ${quoted} add column if not exists ${quote(columns.slot)} bigint`;
 
 /** Everything that a migration may do; it does nothing where it was done. */
 export function allStatements(names: TableNames): string[] {
@@ -56,7 +54,7 @@ export function allStatements(names: TableNames): string[] {
 
 /** Looks at the table. Undefined if there is none; throws if it can not hold locks. */
 export async function describe(query: Query, names: TableNames): Promise<Table | undefined> {
-  const found = new Map((await query<[string, Column]>(columnsOf(names))) as [string, Column][]);
+  const found = new Map(await query<[string, Column]>(call(COLUMNS, names.quoted)));
   return found.size === 0 ? undefined : fit(found, names);
 }
 
@@ -70,6 +68,7 @@ export async function describeExisting(query: Query, names: TableNames): Promise
 /** Makes the table, or adds the columns that it lacks. Answers the statements that were needed for it. */
 export async function migrate(
   query: Query,
+  script: Script,
   names: TableNames,
   alreadyThere: (error: unknown) => boolean,
 ): Promise<string[]> {
@@ -77,7 +76,8 @@ export async function migrate(
     const statements = missing(await describe(query, names), names);
     if (statements.length === 0) return [];
     try {
-      await query(statements.join(';\n'), { waitMs: DDL_WAIT_MS });
+      await query(call(NOTHING));
+      await script([waitAtMost(DDL_WAIT_MS), ...statements]);
       return statements;
     } catch (error) {
       // `if not exists` looks first and makes it then; of two processes one may find it made in between.
@@ -101,16 +101,20 @@ interface Column {
   readonly unique: boolean;
 }
 
-function columnsOf({ quoted }: TableNames): string {
-  return `select json_build_array(a.attname, json_build_object(
+const COLUMNS = statement(
+  `select json_build_array(a.attname, json_build_object(
   'type', format_type(a.atttypid, null), 'modifier', a.atttypmod,
   'exact', coalesce(c.collisdeterministic, true),
   'unique', exists (select from pg_catalog.pg_index i
     where i.indrelid = a.attrelid and i.indnkeyatts = 1 and i.indkey[0] = a.attnum
       and i.indisunique and i.indisvalid and i.indimmediate and i.indpred is null)))::text
 from pg_catalog.pg_attribute a left join pg_catalog.pg_collation c on c.oid = a.attcollation
-where a.attrelid = to_regclass(${text(quoted)}) and a.attnum > 0 and not a.attisdropped`;
-}
+where a.attrelid = to_regclass($1::varchar) and a.attnum > 0 and not a.attisdropped`,
+  { answers: false },
+);
+
+/** Finds out whether a transaction is open. */
+const NOTHING = statement(`select '0' where ${ALONE}`);
 
 const TEXTS = ['text', 'character varying'];
 const INSTANTS = ['timestamp with time zone', 'timestamp without time zone'];
@@ -123,20 +127,20 @@ function fit(found: ReadonlyMap<string, Column>, names: TableNames): Table {
   const column = (wanted: string, types: readonly string[]): Column | undefined => {
     const it = found.get(wanted);
     if (it && !types.includes(it.type)) {
-      throw unfit(`its column ${name(wanted)} is of type ${it.type}, not ${types.join(' or ')}`);
+      throw unfit(`its column ${quote(wanted)} is of type ${it.type}, not ${types.join(' or ')}`);
     }
     return it;
   };
   const needed = [c.name, c.lockUntil, c.lockedAt, c.lockedBy].filter((wanted) => !found.has(wanted));
-  if (needed.length > 0) throw unfit(`it has no column ${needed.map(name).join(', ')}`);
+  if (needed.length > 0) throw unfit(`it has no column ${needed.map(quote).join(', ')}`);
 
   const key = column(c.name, TEXTS) as Column;
-  if (!key.exact) throw unfit(`the collation of its column ${name(c.name)} takes different keys for one`);
-  if (!key.unique) throw unfit(`its column ${name(c.name)} is not the primary key, nor unique`);
+  if (!key.exact) throw unfit(`the collation of its column ${quote(c.name)} takes different keys for one`);
+  if (!key.unique) throw unfit(`its column ${quote(c.name)} is not the primary key, nor unique`);
   for (const wanted of [c.lockUntil, c.lockedAt]) {
     const { modifier } = column(wanted, INSTANTS) as Column;
     if (modifier >= 0 && modifier < FEWEST_DIGITS) {
-      throw unfit(`its column ${name(wanted)} keeps ${modifier} digits of a second, and 3 are needed`);
+      throw unfit(`its column ${quote(wanted)} keeps ${modifier} digits of a second, and 3 are needed`);
     }
   }
   return {

@@ -2,13 +2,23 @@ import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
 import type { Runtime } from '../../provider/runtime.js';
 import { abandonable, type Connection, connectionTo } from './connection.js';
-import { asStoreError, GaveUp, isGivenWay, isMadeByOthers, isOtherTable, OpenTransaction } from './errors.js';
+import {
+  asStoreError,
+  GaveUp,
+  isGivenWay,
+  isLockedByOthers,
+  isMadeByOthers,
+  isOtherTable,
+  OpenTransaction,
+} from './errors.js';
+import { waitAtMost } from './gate.js';
 import type { Settings } from './options.js';
-import { describeExisting, migrate, type Query, type QueryOptions, type Table } from './schema.js';
-import { OPEN_TRANSACTION, prologue, type Statements, statementsFor } from './statements.js';
+import { describeExisting, migrate, type Query, type Script, type Table } from './schema.js';
+import type { Call } from './statement.js';
+import { type Statements, statementsFor } from './statements.js';
 
-/** How long an attempt may wait for what can not be skipped: about as long as a commit takes on a slow disk. */
-const WAIT_MS = 50;
+/** How long to wait for a lock on the table that nobody let go of in time before. */
+const TABLE_WAIT_MS = 50;
 /** Who gave way to another transaction this often is refused: the others are busy with the key. */
 const TRIES = 6;
 const LONGEST_PAUSE_MS = 10;
@@ -26,11 +36,17 @@ export class Session {
   #layout: Promise<Layout> | undefined;
   /** What that led to: most calls need not wait for it, nor listen to their signal meanwhile. */
   #known: Layout | undefined;
+  /**
+   * A call was given up. Maybe somebody has a lock on the whole table (`alter table`), which a statement waits for
+   * before anything in it is executed, our limit too. So the next call first has the server try, for a moment:
+   * not each of them shall wait, and leave a statement that still waits when its caller is long gone.
+   */
+  #stalled = false;
   #closed = false;
 
   constructor(settings: Settings) {
     this.#settings = settings;
-    this.#connection = connectionTo(settings.source, settings.runtime);
+    this.#connection = connectionTo(settings.source, settings.runtime, settings.prepare);
   }
 
   /** Does `work`, and all of it once more if the table is not as it was found before. */
@@ -63,7 +79,7 @@ export class Session {
     const { names } = this.#settings;
     try {
       return await this.#bounded(undefined, (signal) =>
-        migrate(this.#querying(signal), names, isMadeByOthers),
+        migrate(this.#querying(signal), this.#scripting(signal), names, isMadeByOthers),
       );
     } catch (error) {
       throw asStoreError(error, { operation: 'migrate', table: names.shown });
@@ -79,7 +95,7 @@ export class Session {
   #find(): Promise<Layout> {
     if (this.#layout === undefined) {
       // Not bounded by the signal of the caller that came first: the others wait for it too.
-      const finding = this.#bounded(undefined, (signal) => this.#look(this.#querying(signal)));
+      const finding = this.#bounded(undefined, (signal) => this.#look(signal));
       this.#layout = finding;
       finding.then(
         (layout) => {
@@ -100,28 +116,45 @@ export class Session {
     this.#layout = undefined;
   }
 
-  async #look(query: Query): Promise<Layout> {
+  async #look(signal: AbortSignal): Promise<Layout> {
     const { names, autoMigrate } = this.#settings;
-    if (autoMigrate) await migrate(query, names, isMadeByOthers);
+    const query = this.#querying(signal);
+    if (autoMigrate) await migrate(query, this.#scripting(signal), names, isMadeByOthers);
     const table = await describeExisting(query, names);
     return { table, statements: statementsFor(table) };
   }
 
   #querying(signal: AbortSignal): Query {
-    return async <T>(sql: string, { waitMs = WAIT_MS, relaxed = false }: QueryOptions = {}): Promise<T[]> => {
-      const message = `${prologue(waitMs, relaxed)};\n${sql}`;
+    return async <T>(call: Call): Promise<T[]> => {
       for (let attempt = 1; ; attempt += 1) {
         if (this.#closed) throw closed();
         try {
-          const [before, rows = []] = await this.#connection.send(message, signal);
-          if (before?.[0] === OPEN_TRANSACTION) throw new OpenTransaction();
+          if (this.#stalled) await this.#tryTable(signal);
+          const rows = await this.#connection.ask(call, signal);
+          if (rows.length === 0 && call.statement.answers) throw new OpenTransaction();
           return rows.map((row) => JSON.parse(row) as T);
         } catch (error) {
+          if (error instanceof GaveUp) this.#stalled = true;
           if (!isGivenWay(error) || attempt === TRIES) throw error;
         }
         await abandonable(pause(this.#settings.runtime), signal);
       }
     };
+  }
+
+  async #tryTable(signal: AbortSignal): Promise<void> {
+    const lock = `lock table ${this.#settings.names.quoted} in row exclusive mode`;
+    try {
+      await this.#connection.script(`${waitAtMost(TABLE_WAIT_MS)};\n${lock}`, signal);
+    } catch (error) {
+      // Of anything else the statement itself will tell.
+      if (error instanceof GaveUp || isLockedByOthers(error)) throw error;
+    }
+    this.#stalled = false;
+  }
+
+  #scripting(signal: AbortSignal): Script {
+    return (statements) => this.#connection.script(statements.join(';\n'), signal);
   }
 
   /** With the signal of the caller or, without one, with the limit of ours. */

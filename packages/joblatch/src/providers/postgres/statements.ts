@@ -1,19 +1,21 @@
 import type { AcquireRequest, ReleaseRequest, RenewRequest } from '../../provider/lock-provider.js';
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
 import { RELEASED_MARK } from '../../provider/released-owner.js';
+import { ALONE, gate, READY } from './gate.js';
+import { quote } from './quote.js';
 import type { Table } from './schema.js';
-import { int, name, text } from './sql.js';
+import { type Call, call, statement } from './statement.js';
 
 /*
  * Why these statements are right.
  *
- * One instant a statement. `statement_timestamp()` is read by the server when our message arrives and does not
- * change any more. `now()` would be the start of a transaction, which in one that the caller had open may be long
- * ago; and a clock that is read anew for each comparison (`clock_timestamp()`) could call a lease over in one
+ * One instant a statement. `statement_timestamp()` is read by the server when it is told to execute, and does not
+ * change any more. `now()` would be the start of the transaction, which begins with what comes before (to parse,
+ * to bind, perhaps a round trip earlier); and a clock that is read anew for each comparison (`clock_timestamp()`) could call a lease over in one
  * clause and running in the next. While a statement waits, its instant grows old. That is the safe side: of
  * an old instant more leases are still running, and the lease that we write ends a little early, while the
  * holder counts from before it sent the request. And we hardly wait: rows that somebody has locked are skipped,
- * and `lock_timeout` ends what is left (somebody's uncommitted insert of the same key, a lock on the table).
+ * and `lock_timeout` ends what is left (somebody's uncommitted insert of the same key); see gate.ts.
  *
  * What others do meanwhile. A statement sees what was committed when it began, its snapshot. Under READ COMMITTED a
  * row that was changed since is looked at again when it is locked or updated: PostgreSQL takes the newest version
@@ -30,33 +32,27 @@ import { int, name, text } from './sql.js';
  * weaker FOR NO KEY UPDATE. A transaction that holds the row FOR KEY SHARE keeps take-overs out (they skip
  * the row, and are refused), and lets renewals pass: with it a fencing guard can be built. Losers lock nothing and
  * write nothing: the condition is asked before the lock, and of a held key it is false.
+ *
+ * Values are bound as texts and cast here. Every client sends a text as it is; and of a number, a list or a JSON value
+ * each has its own idea, or what the application has told it. (`varchar`, since one may have been told of `text` too.)
  */
 
-/** The instant of the statement, in microseconds since 1970. */
-const NOW_US = '(extract(epoch from statement_timestamp()) * 1000000)::bigint';
+/** How long an attempt may wait for what can not be skipped: about as long as a commit takes on a slow disk. */
+const WAIT_MS = 50;
+/** How long a release waits for somebody who has its record locked: it has no second chance but a retry. */
+const RELEASE_WAIT_MS = 1_000;
+
+const text = (place: number): string => `$${place}::varchar`;
+const int = (place: number): string => `$${place}::varchar::bigint`;
+
+/** The instant of the statement, in microseconds since 1970: a double has them all till the year 2100. */
+const NOW_US = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
 const NOW_MS = `(${NOW_US} / 1000)`;
 /**
  * Tokens come from a clock that is read when they are made, after the snapshot was taken: so they pass the token of
  * a record that was purged between our instant and our snapshot.
  */
-const CLOCK_US = '(extract(epoch from clock_timestamp()) * 1000000)::bigint';
-
-/** False in a transaction that was open before: what we write could be rolled back after we answered. */
-const ALONE = 'now() = statement_timestamp()';
-
-/** What the first statement answers in a transaction that was open before. */
-export const OPEN_TRANSACTION = 'open transaction';
-
-/**
- * Goes before each statement, in the same message and transaction: bounds how long that one may wait. The
- * settings are local to the transaction, so the session keeps its own; in a transaction of somebody else
- * nothing is set.
- */
-export function prologue(waitMs: number, relaxed: boolean): string {
-  const settings = [`set_config('lock_timeout', '${waitMs}', true)`];
-  if (relaxed) settings.push("set_config('synchronous_commit', 'off', true)");
-  return `select case when ${ALONE} then ${settings.join(' || ')} else '${OPEN_TRANSACTION}' end`;
-}
+const CLOCK_US = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 
 /** An instant that a person set to infinity must still fit into JSON. */
 const FAR_S = '1e11';
@@ -81,36 +77,39 @@ export interface RecordRow {
   readonly ago: number | null;
 }
 
-/** The statements for one table. Each answers rows of one text with JSON in it, and is sent after a {@link prologue}. */
+/** The statements for one table. Each answers rows of one text with JSON in it. */
 export interface Statements {
   /** → one {@link Attempt}. */
-  acquire(request: AcquireRequest): string;
-  /** → one {@link Attempt} that takes nothing: a plain read, whose plan costs the server a tenth. */
-  look(request: AcquireRequest): string;
+  acquire(request: AcquireRequest): Call;
+  /** → one {@link Attempt} that takes nothing: a plain read, which costs the server a fraction. */
+  look(request: AcquireRequest): Call;
   /** → `[index of the request, renewed, still shown as ours]` for each request. */
-  renewMany(requests: readonly RenewRequest[]): string;
-  /** → a row if the grant was live. */
-  release(request: ReleaseRequest): string;
+  renewMany(requests: readonly RenewRequest[]): Call;
+  /** → 1 if the grant was live, else 0. */
+  release(request: ReleaseRequest): Call;
   /** → {@link RecordRow}s. */
   inspect(request: {
     readonly key?: string | undefined;
     readonly after: string;
     readonly limit: number;
-  }): string;
-  /** → a row if the key was not free. */
-  forceRelease(key: string): string;
-  /** → a row for each record that is gone. */
-  purge(idleMs: number, limit: number): string;
+  }): Call;
+  /** → 1 if the key was not free, else 0. */
+  forceRelease(key: string): Call;
+  /** → how many records are gone. */
+  purge(idleMs: number, limit: number): Call;
 }
 
 export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): Statements {
   const table = names.quoted;
-  const key = name(names.columns.name);
-  const until = name(names.columns.lockUntil);
-  const at = name(names.columns.lockedAt);
-  const by = name(names.columns.lockedBy);
-  const token = name(names.columns.fencingToken);
-  const slot = name(names.columns.slot);
+  const key = quote(names.columns.name);
+  const until = quote(names.columns.lockUntil);
+  const at = quote(names.columns.lockedAt);
+  const by = quote(names.columns.lockedBy);
+  const token = quote(names.columns.fencingToken);
+  const slot = quote(names.columns.slot);
+  /** Part of a statement for a table that has the column. */
+  const ifToken = (sql: string): string => (hasToken ? sql : '');
+  const ifSlot = (sql: string): string => (hasSlot ? sql : '');
 
   /**
    * The statement's instant as a value of a column's own type. 'epoch' is 1970 in UTC in a column with a time zone,
@@ -125,7 +124,7 @@ export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): St
   /** How many milliseconds an instant of row `t` lies ahead; null without one (`least` would pass over a null). */
   const ahead = (column: string): string =>
     `case when t.${column} is not null then ceil(
-    greatest(-${FAR_S}, least(${FAR_S}, extract(epoch from t.${column}))) * 1000 - ${NOW_US} / 1000.0) end`;
+    greatest(-${FAR_S}, least(${FAR_S}, extract(epoch from t.${column}))) * 1000 - ${NOW_US} / 1000.0)::bigint end`;
 
   /** The end of a release: whole milliseconds, so that a column with three digits does not round it up. */
   const released = `greatest(date_trunc('milliseconds', ${now(until)}), coalesce(t.${at}, 'epoch'))`;
@@ -136,74 +135,64 @@ export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): St
       ? `'${RELEASED_MARK}' || t.${by}`
       : `left('${RELEASED_MARK}' || t.${by}, ${ownerMax})`;
 
-  const slotAsked = ({ slot: named, oncePerMs }: AcquireRequest): string | undefined => {
-    if (oncePerMs !== undefined) return `(${NOW_MS} / ${int(oncePerMs)} * ${int(oncePerMs)})`;
-    return named === undefined ? undefined : int(named);
-  };
-
+  /** The slot that is asked for, named or by the period. */
+  const slotAsked = (named: number, period: number): string =>
+    `coalesce(${int(named)}, ${NOW_MS} / ${int(period)} * ${int(period)})`;
   /** Stale, or too far ahead. */
   const outOfRange = (asked: string): string =>
     `(${asked} <= ${NOW_MS} - ${SLOT_MEMORY_MS} or ${asked} > ${NOW_MS} + ${SLOT_AHEAD_MS})`;
 
   /** What an attempt answers: of the record as it was before, if there was one. */
-  const answer = (granted: string, waited: string, wanted: string, asked: string | undefined): string =>
+  const answer = (granted: string, waited: string, asked: string | undefined, condition: string): string =>
     `select json_build_array(${granted}, ${waited}, ${ahead(until)},
   ${asked ? `coalesce(t.${slot} >= ${asked}, false) or ${outOfRange(asked)}` : 'false'}, ${asked ?? 'null'})::text
-from (select) as always left join ${table} t on t.${key} = ${wanted}`;
+from (select) as always left join ${table} t on t.${key} = ${text(1)} where ${condition}`;
 
-  return {
-    acquire(request) {
-      const wanted = text(request.key);
-      const owner = text(request.owner);
-      const lease = `${now(until)} + ${millis(int(request.leaseMs))}`;
-      const asked = slotAsked(request);
-      const bad = asked && outOfRange(asked);
-      const recorded = request.claim === 'release' ? undefined : asked;
-      const least = int(request.minToken ?? 0);
-      const firstToken = `greatest(${CLOCK_US}, ${least})`;
-      const nextToken = hasToken
-        ? `greatest(coalesce(t.${token}, 0) + 1, ${CLOCK_US}, ${least})`
-        : firstToken;
-      return `with free as (
+  /** Two texts: what is said of slots is a third of the work, and most attempts ask for none. */
+  const acquire = (withSlot: boolean): string => {
+    const [wanted, owner, lease, least] = [text(1), text(2), int(3), int(4)];
+    const asked = slotAsked(5, 6);
+    const recorded = `case when $7::varchar = 'true' then ${asked} end`;
+    const ifSlot = (sql: string): string => (withSlot ? sql : '');
+    const end = `${now(until)} + ${millis(lease)}`;
+    const firstToken = `greatest(${CLOCK_US}, ${least})`;
+    const nextToken = hasToken ? `greatest(coalesce(t.${token}, 0) + 1, ${CLOCK_US}, ${least})` : firstToken;
+    return `with ${gate(WAIT_MS)},
+free as (
   select x.${key} from ${table} x
-  where x.${key} = ${wanted} and coalesce(x.${until} <= ${now(until)}, true) and ${ALONE}
-    ${asked ? `and coalesce(x.${slot} < ${asked}, true) and not ${bad}` : ''}
+  where x.${key} = ${wanted} and coalesce(x.${until} <= ${now(until)}, true) and ${READY}
+    ${ifSlot(`and coalesce(x.${slot} < ${asked}, true) and not ${outOfRange(asked)}`)}
   for update skip locked),
 taken as (
-  update ${table} t set ${until} = ${lease}, ${at} = ${now(at)}, ${by} = ${owner}
-    ${hasToken ? `, ${token} = ${nextToken}` : ''} ${recorded ? `, ${slot} = greatest(t.${slot}, ${recorded})` : ''}
+  update ${table} t set ${until} = ${end}, ${at} = ${now(at)}, ${by} = ${owner}
+    ${ifToken(`, ${token} = ${nextToken}`)} ${ifSlot(`, ${slot} = greatest(t.${slot}, ${recorded})`)}
   where t.${key} = (select f.${key} from free f)
   returning ${hasToken ? `t.${token}` : nextToken} as token),
 made as (
-  insert into ${table} (${key}, ${until}, ${at}, ${by} ${hasToken ? `, ${token}` : ''} ${recorded ? `, ${slot}` : ''})
-  select ${wanted}, ${lease}, ${now(at)}, ${owner} ${hasToken ? `, ${firstToken}` : ''} ${recorded ? `, ${recorded}` : ''}
-  where not exists (select from ${table} x where x.${key} = ${wanted}) and ${ALONE} ${asked ? `and not ${bad}` : ''}
+  insert into ${table} (${key}, ${until}, ${at}, ${by} ${ifToken(`, ${token}`)} ${ifSlot(`, ${slot}`)})
+  select ${wanted}, ${end}, ${now(at)}, ${owner} ${ifToken(`, ${firstToken}`)} ${ifSlot(`, ${recorded}`)}
+  where not exists (select from ${table} x where x.${key} = ${wanted}) and ${READY}
+    ${ifSlot(`and not ${outOfRange(asked)}`)}
   on conflict (${key}) do nothing
   returning ${hasToken ? token : firstToken} as token)
 ${answer(
   '(select coalesce((select token from taken), (select token from made)))',
-  'ceil(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)',
-  wanted,
-  asked,
+  'ceil(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)::bigint',
+  withSlot ? asked : undefined,
+  READY,
 )}`;
-    },
+  };
 
-    look(request) {
-      return answer('null', '0', text(request.key), slotAsked(request));
-    },
-
-    // `ours` locks the rows first, also those that are over by the snapshot: then what the update finds is final. Who
-    // has no lock on his row may have been renewed meanwhile, so he is not told that it is lost.
-    renewMany(requests) {
-      const values = requests.map(
-        (r, i) => `(${i}, ${text(r.key)}, ${text(r.owner)}, ${int(r.leaseMs)}, ${int(r.atLeastMs ?? 0)})`,
-      );
-      return `with asked(i, key, owner, lease, at_least) as (values ${values.join(',\n')}),
+  // `ours` locks the rows first, also those that are over by the snapshot: then what the update finds is final. Who
+  // has no lock on his row may have been renewed meanwhile, so he is not told that it is lost.
+  const renewMany = (): string => `with ${gate(WAIT_MS)},
+asked as (
+  select * from json_to_recordset(${text(1)}::json) as a(i int, key text, owner text, lease bigint, at_least bigint)
+  where ${READY}),
 wanted as (
   select key, owner, max(lease) as lease, max(at_least) as at_least from asked group by key, owner),
 ours as (
   select x.${key} as key from ${table} x join wanted w on x.${key} = w.key and x.${by} = w.owner
-  where ${ALONE}
   for no key update of x skip locked),
 renewed as (
   update ${table} t
@@ -216,40 +205,83 @@ from asked a
 left join renewed r on r.key = a.key and r.owner = a.owner
 left join ours o on o.key = a.key
 left join ${table} t on t.${key} = a.key and t.${by} = a.owner`;
-    },
 
-    release({ key: wanted, owner, keepMs = 0, slot: done }) {
-      return `update ${table} t
-set ${until} = greatest(${released}, t.${at} + ${millis(int(keepMs))}), ${by} = '${RELEASED_MARK}' || t.${by}
-  ${done === undefined ? '' : `, ${slot} = greatest(t.${slot}, ${int(done)})`}
-where t.${key} = ${text(wanted)} and t.${by} = ${text(owner)} and t.${until} > ${now(until)} and ${ALONE}
-returning '1'`;
-    },
+  /** A statement that changes rows, and answers how many. */
+  const counted = (change: string, relaxed?: string): string => `with ${gate(RELEASE_WAIT_MS, relaxed)},
+changed as (
+${change}
+returning 1)
+select count(*)::text from changed having ${READY}`;
 
-    inspect({ key: wanted, after, limit }) {
-      return `select json_build_object('key', t.${key}, 'owner', t.${by}, 'left', ${ahead(until)}, 'ago', -(${ahead(at)}),
+  // A release that a crash of the server forgets only frees the key later; a slot must not be forgotten.
+  const release = (): string =>
+    counted(
+      `update ${table} t
+set ${until} = greatest(${released}, t.${at} + ${millis(int(3))}), ${by} = '${RELEASED_MARK}' || t.${by}
+  ${ifSlot(`, ${slot} = greatest(t.${slot}, ${int(4)})`)}
+where t.${key} = ${text(1)} and t.${by} = ${text(2)} and t.${until} > ${now(until)} and ${READY}`,
+      hasSlot ? '$4::varchar is null' : 'true',
+    );
+
+  const forceRelease = (): string =>
+    counted(`update ${table} t
+set ${until} = ${released}, ${by} = case when t.${by} like '${RELEASED_MARK}%' then t.${by} else ${marked} end
+  ${ifToken(`, ${token} = greatest(coalesce(t.${token}, 0) + 1, ${CLOCK_US})`)}
+where t.${key} = ${text(1)} and t.${until} > ${now(until)} and ${READY}`);
+
+  const purge = (): string =>
+    counted(`delete from ${table} where ${key} in (
+  select t.${key} from ${table} t
+  where coalesce(t.${until} < ${now(until)} - ${millis(int(1))}, true) and ${READY}
+    ${ifSlot(`and coalesce(t.${slot} <= ${NOW_MS} - ${SLOT_MEMORY_MS}, true)`)}
+    ${ifToken(`and coalesce(t.${token} < ${NOW_US}, true)`)}
+  limit ${int(2)} for update skip locked)`);
+
+  const inspect = (condition: string): string =>
+    `select json_build_object('key', t.${key}, 'owner', t.${by}, 'left', ${ahead(until)}, 'ago', -(${ahead(at)}),
   'token', ${hasToken ? `t.${token}` : 'null'}, 'slot', ${hasSlot ? `t.${slot}` : 'null'})::text
 from ${table} t
-where ${wanted === undefined ? `t.${key} collate "C" > ${text(after)}` : `t.${key} = ${text(wanted)}`}
-order by t.${key} collate "C" limit ${int(limit)}`;
-    },
+where ${condition}
+order by t.${key} collate "C" limit ${int(2)}`;
 
-    forceRelease(wanted) {
-      return `update ${table} t
-set ${until} = ${released}, ${by} = case when t.${by} like '${RELEASED_MARK}%' then t.${by} else ${marked} end
-  ${hasToken ? `, ${token} = greatest(coalesce(t.${token}, 0) + 1, ${CLOCK_US})` : ''}
-where t.${key} = ${text(wanted)} and t.${until} > ${now(until)} and ${ALONE}
-returning '1'`;
+  const texts = {
+    acquire: statement(acquire(false)),
+    acquireSlot: statement(acquire(true)),
+    look: statement(answer('null', '0', undefined, ALONE)),
+    lookSlot: statement(answer('null', '0', slotAsked(2, 3), ALONE)),
+    renewMany: statement(renewMany()),
+    release: statement(release()),
+    forceRelease: statement(forceRelease()),
+    purge: statement(purge()),
+    one: statement(inspect(`t.${key} = ${text(1)}`), { answers: false }),
+    page: statement(inspect(`t.${key} collate "C" > ${text(1)}`), { answers: false }),
+  };
+  return {
+    acquire: ({ key: wanted, owner, leaseMs, minToken = 0, slot: named, oncePerMs, claim }) => {
+      const values = [wanted, owner, leaseMs, minToken];
+      return named === undefined && oncePerMs === undefined
+        ? call(texts.acquire, ...values)
+        : call(texts.acquireSlot, ...values, named, oncePerMs, claim !== 'release');
     },
-
-    purge(idleMs, limit) {
-      return `delete from ${table} where ${key} in (
-  select t.${key} from ${table} t
-  where coalesce(t.${until} < ${now(until)} - ${millis(int(idleMs))}, true) and ${ALONE}
-    ${hasSlot ? `and coalesce(t.${slot} <= ${NOW_MS} - ${SLOT_MEMORY_MS}, true)` : ''}
-    ${hasToken ? `and coalesce(t.${token} < ${NOW_US}, true)` : ''}
-  limit ${int(limit)} for update skip locked)
-returning '1'`;
+    look: ({ key: wanted, slot: named, oncePerMs }) =>
+      named === undefined && oncePerMs === undefined
+        ? call(texts.look, wanted)
+        : call(texts.lookSlot, wanted, named, oncePerMs),
+    renewMany: (requests) => {
+      const asked = requests.map(({ key: wanted, owner, leaseMs: lease, atLeastMs = 0 }, i) => ({
+        i,
+        key: wanted,
+        owner,
+        lease,
+        at_least: atLeastMs,
+      }));
+      return call(texts.renewMany, JSON.stringify(asked));
     },
+    release: ({ key: wanted, owner, keepMs = 0, slot: done }) =>
+      call(texts.release, wanted, owner, keepMs, ...(hasSlot ? [done] : [])),
+    forceRelease: (wanted) => call(texts.forceRelease, wanted),
+    purge: (idleMs, limit) => call(texts.purge, idleMs, limit),
+    inspect: ({ key: wanted, after, limit }) =>
+      wanted === undefined ? call(texts.page, after, limit) : call(texts.one, wanted, limit),
   };
 }
