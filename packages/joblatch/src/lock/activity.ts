@@ -23,14 +23,23 @@ export class Activity {
     return this.#running === 0;
   }
 
+  /** Something goes on from here until {@link end}. */
+  begin(): void {
+    this.#running += 1;
+  }
+
+  end(): void {
+    this.#running -= 1;
+    this.changed();
+  }
+
   /** Counts a promise as something that goes on. */
   async track<T>(work: Promise<T>): Promise<T> {
-    this.#running += 1;
+    this.begin();
     try {
       return await work;
     } finally {
-      this.#running -= 1;
-      this.changed();
+      this.end();
     }
   }
 

@@ -1,6 +1,7 @@
+import { abandonable } from '../../provider/abandoning.js';
 import type { Runtime } from '../../provider/runtime.js';
 import type { PgClient, Pglite, PgPool, PgPoolClient, PgQuery, PostgresJs, Source } from './client.js';
-import { GaveUp, isSound } from './errors.js';
+import { isSound } from './errors.js';
 
 /** One way to the server, whatever client leads there. */
 export interface Connection {
@@ -187,32 +188,6 @@ class Turns {
     answer.then(end, end);
     return abandonable(answer, signal);
   }
-}
-
-/** Settles with the promise, or rejects as soon as the signal aborts; then `leave` cleans up. */
-export function abandonable<T>(
-  promise: Promise<T>,
-  signal: AbortSignal,
-  leave: () => void = ignore,
-): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      reject(new GaveUp(signal.reason));
-      leave();
-    };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort);
-    promise.then(
-      (value) => {
-        signal.removeEventListener('abort', onAbort);
-        resolve(value);
-      },
-      (error: unknown) => {
-        signal.removeEventListener('abort', onAbort);
-        reject(error);
-      },
-    );
-  });
 }
 
 /**

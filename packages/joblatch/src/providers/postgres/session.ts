@@ -1,8 +1,9 @@
+import { abandonable, GaveUp } from '../../provider/abandoning.js';
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
 import type { Runtime } from '../../provider/runtime.js';
-import { abandonable, type Connection, connectionTo } from './connection.js';
-import { asStoreError, GaveUp, isGivenWay, isMadeByOthers, isOtherTable, OpenTransaction } from './errors.js';
+import { type Connection, connectionTo } from './connection.js';
+import { asStoreError, isGivenWay, isMadeByOthers, isOtherTable, OpenTransaction } from './errors.js';
 import type { Settings } from './options.js';
 import { describeExisting, migrate, type Query, type QueryOptions, type Table } from './schema.js';
 import { OPEN_TRANSACTION, prologue, type Statements, statementsFor } from './statements.js';

@@ -1,5 +1,6 @@
+import { type CallSignal, GaveUp } from '../../provider/abandoning.js';
 import { jittered, type Runtime } from '../../provider/runtime.js';
-import { GaveUp, isBusy } from './errors.js';
+import { isBusy } from './errors.js';
 
 /** Another process commits in about this time, so it is worth a look; then it is asked less and less often. */
 const FIRST_DELAY_MS = 1;
@@ -56,7 +57,7 @@ export class BusyQueue {
    */
   run<T>(
     work: (patienceMs: number) => T,
-    signal: AbortSignal | undefined,
+    signal: CallSignal | undefined,
     urgency: 'urgent' | 'ordinary' = 'ordinary',
   ): Promise<T> {
     const waiters = urgency === 'urgent' ? this.#urgent : this.#ordinary;
@@ -89,14 +90,14 @@ export class BusyQueue {
       const stop = (): void => {
         // Who only waited for his turn so far, gets it before the limit ends it.
         if (busy === undefined && signal?.aborted !== true && waiter.attempt(0)) return;
-        waiter.giveUp(new GaveUp(this.#runtime.monotonic() - startedAt, busy));
+        waiter.giveUp(new GaveUp(busy, this.#runtime.monotonic() - startedAt));
       };
       let cancelLimit: (() => void) | undefined;
       if (signal?.aborted) return stop();
       if (this.#turnIsOver()) this.#delayMs = 0;
       else if (waiter.attempt(this.#isEmpty ? PATIENCE_MS : 0)) return;
       if (signal === undefined) cancelLimit = this.#runtime.setTimer(stop, this.#limitMs);
-      else signal.addEventListener('abort', stop, { once: true });
+      else signal.addEventListener('abort', stop);
       waiters.add(waiter);
       this.#arm();
     });
