@@ -39,13 +39,11 @@ export class Session {
     const signal = signalOf(options);
     let connection: Connection | undefined;
     try {
-      this.#leaveOldFile();
-      const usable = await abandonable(this.#connect(), signal);
+      const usable = this.#opened?.connection ?? (await abandonable(this.#connect(), signal));
       connection = usable;
       if (this.#closed) throw closed();
       const answer = await this.#queue.run(
         (patienceMs) => {
-          // The file may have been replaced while this waited for its turn.
           this.#leaveOldFile();
           if (this.#opened?.connection !== usable) return REPLACED;
           usable.assertIdle();
@@ -128,7 +126,8 @@ export class Session {
 
   /**
    * A file that was deleted or replaced lives on for those who have it open, and they would no longer see
-   * those who come later: both could hold a key. So the path is looked at before each call.
+   * those who come later: both could hold a key. So the path is looked at before each try of
+   * a call: the file may have been replaced while that waited for its turn.
    */
   #leaveOldFile(): void {
     const { source } = this.#settings;
