@@ -166,9 +166,11 @@ class AbortFanOut {
 
 const fanOuts = new WeakMap<AbortSignal, AbortFanOut>();
 
+function nothing(): void {}
+
 /** Calls back when the signal aborts; returns a function that ends it. */
 export function onAbort(signal: AbortSignal | undefined, call: (reason: unknown) => void): () => void {
-  if (signal === undefined) return () => {};
+  if (signal === undefined) return nothing;
   const fanOut = fanOuts.get(signal) ?? new AbortFanOut();
   fanOuts.set(signal, fanOut);
   if (fanOut.callbacks.size === 0) signal.addEventListener('abort', fanOut);

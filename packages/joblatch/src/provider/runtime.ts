@@ -33,7 +33,8 @@ export interface Runtime {
 const LONGEST_SLEEP_MS = 1_000;
 
 /** Runs a function as if nobody had called it: for what outlives its caller. */
-export const outsideOfAnyContext: <T>(fn: () => T) => T = AsyncLocalStorage.snapshot();
+export const outsideOfAnyContext: <T, A extends unknown[]>(fn: (...args: A) => T, ...args: A) => T =
+  AsyncLocalStorage.snapshot();
 
 /** The system's uptime comes in steps: 10 ms on Linux, up to 1 s elsewhere. Some room is left for the reading. */
 const UPTIME_STEP_MS = process.platform === 'linux' ? 25 : 1_050;
@@ -91,7 +92,7 @@ function nodeTimers(monotonic: () => number): SetTimer {
       if (leftMs > 0) arm(leftMs);
       else callback();
     };
-    outsideOfAnyContext(() => arm(waitMs));
+    outsideOfAnyContext(arm, waitMs);
     return () => clearTimeout(timer);
   };
 }

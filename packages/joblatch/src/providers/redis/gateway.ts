@@ -111,16 +111,17 @@ export class Gateway {
     );
   }
 
-  async #start<T>(call: Call, work: (line: Line) => Promise<T>): Promise<T> {
-    this.#keys ??= await this.#learnKeys(call);
-    return work({ keys: this.#keys, run: (...args) => this.#run(call, ...args) });
+  #start<T>(call: Call, work: (line: Line) => Promise<T>): Promise<T> {
+    const keys = this.#keys;
+    if (keys === undefined) return this.#learnKeys(call).then(() => this.#start(call, work));
+    return work({ keys, run: (script, names, args, on) => this.#run(call, script, names, args, on) });
   }
 
   /**
    * Clients put a prefix in front of keys (ioredis, node-redis 6) and tell of it in different ways, or not at all.
    * What the server gets is certain; hash slots and patterns are made of that.
    */
-  async #learnKeys(call: Call): Promise<KeySpace> {
+  async #learnKeys(call: Call): Promise<void> {
     const seen = await this.#run(call, ECHO, [PROBE], []);
     const prefix = seen.slice(0, -PROBE.length);
     if (!seen.endsWith(PROBE) || prefix.includes('\uFFFD') || /\{[^}]*$/.test(prefix)) {
@@ -128,7 +129,7 @@ export class Gateway {
         `it turns the key "${PROBE}" into ${JSON.stringify(seen)}. Accepted: a prefix of well-formed text, without a brace that stays open`,
       );
     }
-    return new KeySpace(prefix, this.#settings.names);
+    this.#keys = new KeySpace(prefix, this.#settings.names);
   }
 
   async #run(
