@@ -95,23 +95,32 @@ async function scriptsOf(provider, bare) {
   const key = `${PREFIX}:scripts`;
   // The first time it asks the server more than that.
   await (await locks.tryAcquire(key, { lease: LEASE_MS })).release();
-  let owner;
-  const calls = await bare.watch(async () => {
-    const lock = await locks.tryAcquire(key, { lease: LEASE_MS });
-    owner = lock.owner;
-    await lock.release();
+  const once = async () => {
+    let owner;
+    const calls = await bare.watch(async () => {
+      const lock = await locks.tryAcquire(key, { lease: LEASE_MS });
+      owner = lock.owner;
+      await lock.release();
+    });
+    mustBe(2, calls.length, 'scripts of a pair');
+    return { owner, calls };
+  };
+  const { owner, calls } = await once();
+  const again = await once();
+  const [acquire, release] = calls.map(([sha, , args], i) => {
+    // Beside the owner, only the id of the call is another one each time.
+    const callAt = args.findIndex((arg, place) => arg !== owner && arg !== again.calls[i][2][place]);
+    return {
+      sha,
+      args(values) {
+        const filled = [...args];
+        filled[args.indexOf(owner)] = values.owner;
+        if (values.lease !== undefined) filled[args.indexOf(String(LEASE_MS))] = values.lease;
+        filled[callAt] = values.call;
+        return filled;
+      },
+    };
   });
-  mustBe(2, calls.length, 'scripts of a pair');
-  const [acquire, release] = calls.map(([sha, , args]) => ({
-    sha,
-    args(values) {
-      const filled = [...args];
-      filled[args.indexOf(owner)] = values.owner;
-      if (values.lease !== undefined) filled[args.indexOf(String(LEASE_MS))] = values.lease;
-      filled[args.length - 1] = values.call;
-      return filled;
-    },
-  }));
   return { acquire, release };
 }
 

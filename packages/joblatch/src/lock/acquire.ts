@@ -28,8 +28,13 @@ export async function tryAcquire(
   refuseUnknown(options, TRY_NAMES, 'tryAcquire');
   const attempt = readAttempt(client, key, options, 'handle');
   client.refuseWhenStopping(key);
-  const result = await client.activity.track(client.attempt(attempt));
-  return isLock(result) ? result : undefined;
+  client.activity.begin();
+  try {
+    const result = await client.attempt(attempt);
+    return isLock(result) ? result : undefined;
+  } finally {
+    client.activity.end();
+  }
 }
 
 /** Looks again and again until the key is had, the time is up, or waiting is known to be in vain. */

@@ -23,14 +23,23 @@ export class Activity {
     return this.#running === 0;
   }
 
+  /** Something goes on from here until {@link end}. */
+  begin(): void {
+    this.#running += 1;
+  }
+
+  end(): void {
+    this.#running -= 1;
+    this.changed();
+  }
+
   /** Counts a promise as something that goes on. */
   async track<T>(work: Promise<T>): Promise<T> {
-    this.#running += 1;
+    this.begin();
     try {
       return await work;
     } finally {
-      this.#running -= 1;
-      this.changed();
+      this.end();
     }
   }
 
@@ -157,9 +166,11 @@ class AbortFanOut {
 
 const fanOuts = new WeakMap<AbortSignal, AbortFanOut>();
 
+function nothing(): void {}
+
 /** Calls back when the signal aborts; returns a function that ends it. */
 export function onAbort(signal: AbortSignal | undefined, call: (reason: unknown) => void): () => void {
-  if (signal === undefined) return () => {};
+  if (signal === undefined) return nothing;
   const fanOut = fanOuts.get(signal) ?? new AbortFanOut();
   fanOuts.set(signal, fanOut);
   if (fanOut.callbacks.size === 0) signal.addEventListener('abort', fanOut);

@@ -33,6 +33,11 @@ export interface Attempt extends Keeping {
   readonly job: boolean;
 }
 
+/** When an attempt went to the store, on the monotonic clock; undefined while it has not, so that nothing can be granted. */
+interface Sending {
+  at: number | undefined;
+}
+
 /** An extension that the store can not decide now is asked for again after this. */
 const UNDECIDED_RETRY_MS = 50;
 
@@ -72,73 +77,66 @@ export class LockClient implements LockHome {
     const { key, job } = attempt;
     attempt.signal?.throwIfAborted();
     this.events.emit('attempt', { key, job });
-    const { sentAt, owner, result } = await this.#acquire(attempt);
-    if (!result.ok) {
-      this.events.emit('refused', { key, job, reason: result.reason, leftMs: result.leftMs });
-      return result;
-    }
-    const leaseMs = Math.min(attempt.leaseMs, result.leftMs);
-    const lock = new HeldLock(
-      this,
-      { key, owner, token: result.token, slot: result.slot, sentAt, leaseMs },
-      attempt,
-    );
-    this.#keeper.add(lock);
-    this.events.emit('acquired', { key, job, owner, token: result.token, slot: result.slot });
-    return lock;
-  }
-
-  async #acquire(
-    attempt: Attempt,
-  ): Promise<{ readonly sentAt: number; readonly owner: string; readonly result: AcquireResult }> {
-    const { provider, runtime, storeTimeoutMs } = this.settings;
-    const { key, leaseMs, slot, oncePerMs, claim } = attempt;
-    const owner = createOwnerId(runtime);
-    let sentAt = 0;
-    let mayBeGranted = false;
-    const call = callStore(
-      runtime,
-      { operation: 'acquire', key, timeoutMs: storeTimeoutMs, signal: attempt.signal },
-      async (options) => {
-        // That may have taken until the caller gave up: then nothing must be acquired any more.
-        if (await this.#giveBackBefore(key)) options.signal?.throwIfAborted();
-        sentAt = runtime.monotonic();
-        mayBeGranted = true;
-        try {
-          return expectResult(
-            await provider.acquire({ key, owner, leaseMs, slot, oncePerMs, claim }, options),
-          );
-        } catch (error) {
-          // A request that this store can not hold was not sent to it.
-          if (isLockError(error, 'OPTIONS')) mayBeGranted = false;
-          throw error;
-        }
-      },
-    );
+    const owner = createOwnerId(this.settings.runtime);
+    const sending: Sending = { at: undefined };
+    const call = this.#send(attempt, owner, sending);
     this.#attempts.add(call);
     let result: AcquireResult;
     try {
       result = await call.bounded;
     } catch (error) {
-      // Whether the store granted it is not known; nobody will hold it, so it is given back in any case.
-      if (mayBeGranted) {
-        this.#giveBackLater({ key, owner }, leaseMs, 'uncertain');
-        call.answer.then(
-          (late) => late.ok && this.#giveBackLater({ key, owner }, leaseMs, 'granted'),
-          () => {},
-        );
-      }
+      if (sending.at !== undefined) this.#giveBackUncertain(call, { key, owner }, attempt.leaseMs);
       throw error;
     } finally {
       this.#attempts.delete(call);
     }
-    if (result.ok) this.#refuseLate(attempt, owner, sentAt, result);
-    return { sentAt, owner, result };
+    if (!result.ok) {
+      this.events.emit('refused', { key, job, reason: result.reason, leftMs: result.leftMs });
+      return result;
+    }
+    const sentAt = sending.at as number;
+    this.#refuseLate(attempt, owner, sentAt, result);
+    const { token, slot } = result;
+    const leaseMs = Math.min(attempt.leaseMs, result.leftMs);
+    const lock = new HeldLock(this, { key, owner, token, slot, sentAt, leaseMs }, attempt);
+    this.#keeper.add(lock);
+    this.events.emit('acquired', { key, job, owner, token, slot });
+    return lock;
   }
 
-  async #giveBackBefore(key: string): Promise<boolean> {
+  #send(attempt: Attempt, owner: string, sending: Sending): StoreCall<AcquireResult> {
+    const { provider, runtime, storeTimeoutMs } = this.settings;
+    const { key, leaseMs, slot, oncePerMs, claim, signal } = attempt;
+    const limits = { operation: 'acquire', key, timeoutMs: storeTimeoutMs, signal } as const;
+    return callStore(runtime, limits, async (options) => {
+      if (this.#giveBack.has(key)) {
+        await this.#giveBackBefore(key);
+        // That may have taken until the caller gave up: then nothing must be acquired any more.
+        options.lightSignal.throwIfAborted();
+      }
+      sending.at = runtime.monotonic();
+      try {
+        return expectResult(await provider.acquire({ key, owner, leaseMs, slot, oncePerMs, claim }, options));
+      } catch (error) {
+        // A request that this store can not hold was not sent to it.
+        if (isLockError(error, 'OPTIONS')) sending.at = undefined;
+        throw error;
+      }
+    });
+  }
+
+  /** Whether the store granted it is not known; nobody will hold it, so it is given back in any case. */
+  #giveBackUncertain(call: StoreCall<AcquireResult>, request: ReleaseRequest, leaseMs: number): void {
+    this.#giveBackLater(request, leaseMs, 'uncertain');
+    call.answer.then(
+      (late) => late.ok && this.#giveBackLater(request, leaseMs, 'granted'),
+      () => {},
+    );
+  }
+
+  async #giveBackBefore(key: string): Promise<void> {
     try {
-      return await this.#giveBack.flush(key);
+      await this.#giveBack.flush(key);
     } catch (error) {
       throw new LockStoreError(
         `${JSON.stringify(key)} was not tried: what an earlier attempt may have left in the store could not be given back. ${messageOf(error)}`,
@@ -222,8 +220,9 @@ export class LockClient implements LockHome {
     this.#keeper.remove(lock);
     const { key, owner, token, atLeastMs: keepMs } = lock;
     const request: ReleaseRequest = { key, owner, keepMs, slot: doneSlot };
+    this.activity.begin();
     try {
-      const wasHeld = await this.activity.track(this.#release(request));
+      const wasHeld = await this.#release(request);
       this.lines.nudge(key);
       if (wasHeld) this.events.emit('released', { key, token });
       // That it was gone is a loss only if neither an earlier release nor the end of the lease explains it.
@@ -234,6 +233,8 @@ export class LockClient implements LockHome {
       this.#giveBackLater(request, lock.storedForMs, 'granted');
       this.events.emit('error', { key, error });
       throw error;
+    } finally {
+      this.activity.end();
     }
   }
 

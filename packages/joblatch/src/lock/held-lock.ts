@@ -66,7 +66,7 @@ export class HeldLock implements Lock {
   #releasing: Promise<boolean> | undefined;
   #releases = 0;
   /** Extensions go one after another: each starts from what the one before has confirmed. */
-  #lastExtension: Promise<unknown> = Promise.resolve();
+  #lastExtension: Promise<unknown> | undefined;
 
   constructor(home: LockHome, grant: Grant, keeping: Keeping) {
     this.#home = home;
@@ -119,7 +119,8 @@ export class HeldLock implements Lock {
         ? undefined
         : parseDuration(options.atLeast, `atLeast of the extension of ${this.#name}`, { min: 0 });
     this.assertHeld();
-    const extension = this.#lastExtension.then(() => this.#extend(ms, atLeastMs ?? this.atLeastMs));
+    const before = this.#lastExtension ?? Promise.resolve();
+    const extension = before.then(() => this.#extend(ms, atLeastMs ?? this.atLeastMs));
     this.#lastExtension = extension.catch(() => {});
     await extension;
   }
@@ -146,13 +147,9 @@ export class HeldLock implements Lock {
   }
 
   /** Releases; with `doneSlot` the store records that slot as done. */
-  async giveBack(doneSlot: number | undefined): Promise<boolean> {
-    this.noticeLoss();
-    if (this.#state === 'lost') return false;
-    if (this.#releasing !== undefined) {
-      await this.#releasing;
-      return false;
-    }
+  giveBack(doneSlot: number | undefined): Promise<boolean> {
+    if (this.noticeLoss()) return Promise.resolve(false);
+    if (this.#releasing !== undefined) return this.#releasing.then(() => false);
     // From here on no renewal is sent, and an answer to one that is under way means nothing.
     this.#state = 'released';
     this.#releases += 1;

@@ -1,5 +1,6 @@
+import type { CallSignal, OwnCallOptions } from '../provider/abandoning.js';
 import { isLockError, LockStoreError, type StoreOperation } from '../provider/errors.js';
-import type { CallOptions, ReleaseRequest } from '../provider/lock-provider.js';
+import type { ReleaseRequest } from '../provider/lock-provider.js';
 import { jittered, outsideOfAnyContext, type Runtime } from '../provider/runtime.js';
 import { messageOf } from '../provider/values.js';
 import { onAbort, settledWithin } from './activity.js';
@@ -24,10 +25,10 @@ export interface CallLimits {
 export function callStore<T>(
   runtime: Runtime,
   limits: CallLimits,
-  call: (options: CallOptions) => Promise<T>,
+  call: (options: OwnCallOptions) => Promise<T>,
 ): StoreCall<T> {
   const cancellation = new Cancellation();
-  const answer = invoke(limits, () => call(cancellation));
+  const answer = invoke(call, cancellation);
   let cancel: (reason: unknown) => void = () => {};
   const bounded = new Promise<T>((resolve, reject) => {
     const settle = (): void => {
@@ -40,37 +41,72 @@ export function callStore<T>(
       cancellation.abort(reason);
     };
     const stopTimer = runtime.setTimer(() => cancel(timeoutError(limits)), limits.timeoutMs);
-    const stopListening = onAbort(limits.signal, (reason) => cancel(reason));
+    const stopListening = onAbort(limits.signal, cancel);
     if (limits.signal?.aborted) cancel(limits.signal.reason);
-    answer.then(resolve, reject).finally(settle);
+    answer.then(
+      (value) => {
+        settle();
+        resolve(value);
+      },
+      (error: unknown) => {
+        settle();
+        reject(asStoreError(error, limits));
+      },
+    );
   });
-  return { bounded, answer, cancel: (reason) => cancel(reason) };
+  return { bounded, answer, cancel };
 }
 
-/** The options of a call; its signal is made only if the provider looks at it, since most never do. */
-class Cancellation implements CallOptions {
+const NONE: readonly never[] = [];
+
+/** The options of a call, and their light signal. */
+class Cancellation implements OwnCallOptions, CallSignal {
+  aborted = false;
+  reason: unknown;
+  /** One, as a rule; never changed, so that a listener may take itself off while they are told. */
+  #listeners: readonly (() => void)[] = NONE;
   #controller: AbortController | undefined;
-  #aborted: { readonly reason: unknown } | undefined;
+
+  get lightSignal(): CallSignal {
+    return this;
+  }
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.#aborted) this.#controller.abort(this.#aborted.reason);
+      if (this.aborted) this.#controller.abort(this.reason);
     }
     return this.#controller.signal;
   }
 
+  throwIfAborted(): void {
+    if (this.aborted) throw this.reason;
+  }
+
+  addEventListener(_event: 'abort', listener: () => void): void {
+    this.#listeners = [...this.#listeners, listener];
+  }
+
+  removeEventListener(_event: 'abort', listener: () => void): void {
+    const others = this.#listeners.filter((one) => one !== listener);
+    this.#listeners = others.length > 0 ? others : NONE;
+  }
+
   abort(reason: unknown): void {
-    this.#aborted ??= { reason };
+    if (this.aborted) return;
+    this.aborted = true;
+    this.reason = reason;
+    for (const listener of this.#listeners) listener();
     this.#controller?.abort(reason);
   }
 }
 
-async function invoke<T>(limits: CallLimits, call: () => Promise<T>): Promise<T> {
+/** A provider of somebody else may throw, or answer without a promise. */
+function invoke<T>(call: (options: OwnCallOptions) => Promise<T>, options: OwnCallOptions): Promise<T> {
   try {
-    return await call();
+    return Promise.resolve(call(options));
   } catch (error) {
-    throw asStoreError(error, limits);
+    return Promise.reject(error);
   }
 }
 
@@ -145,14 +181,16 @@ export class GiveBack {
     this.#wake?.();
   }
 
-  /**
-   * Gives back now what is waiting for this key, so that a new attempt is not refused by its own ghost.
-   * Says whether there was anything.
-   */
-  async flush(key: string): Promise<boolean> {
+  /** Whether anything is waiting for this key. */
+  has(key: string): boolean {
+    for (const { request } of this.#entries) if (request.key === key) return true;
+    return false;
+  }
+
+  /** Gives back now what is waiting for this key, so that a new attempt is not refused by its own ghost. */
+  async flush(key: string): Promise<void> {
     const entries = [...this.#entries].filter((entry) => entry.request.key === key);
     await Promise.all(entries.map((entry) => this.#try(entry)));
-    return entries.length > 0;
   }
 
   /** Resolves when nothing is left, or when `timeoutMs` has passed; what is left then is forgotten. */

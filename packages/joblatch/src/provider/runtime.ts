@@ -33,7 +33,8 @@ export interface Runtime {
 const LONGEST_SLEEP_MS = 1_000;
 
 /** Runs a function as if nobody had called it: for what outlives its caller. */
-export const outsideOfAnyContext: <T>(fn: () => T) => T = AsyncLocalStorage.snapshot();
+export const outsideOfAnyContext: <T, A extends unknown[]>(fn: (...args: A) => T, ...args: A) => T =
+  AsyncLocalStorage.snapshot();
 
 /** The system's uptime comes in steps: 10 ms on Linux, up to 1 s elsewhere. Some room is left for the reading. */
 const UPTIME_STEP_MS = process.platform === 'linux' ? 25 : 1_050;
@@ -79,14 +80,19 @@ type SetTimer = Runtime['setTimer'];
 function nodeTimers(monotonic: () => number): SetTimer {
   return (callback, delayMs, options) => {
     let timer: NodeJS.Timeout;
-    const dueAt = monotonic() + Math.max(0, delayMs);
-    const fire = (): void => (monotonic() < dueAt ? arm() : callback());
-    const arm = (): void => {
-      // Node counts from the start of the turn of its loop, so after a long turn it fires early: then wait on.
-      timer = setTimeout(fire, Math.min(Math.ceil(dueAt - monotonic()), LONGEST_SLEEP_MS));
+    const waitMs = Math.max(0, delayMs);
+    const dueAt = monotonic() + waitMs;
+    const arm = (leftMs: number): void => {
+      timer = setTimeout(fire, Math.min(Math.ceil(leftMs), LONGEST_SLEEP_MS));
       if (options?.background) timer.unref();
     };
-    outsideOfAnyContext(arm);
+    // Node counts from the start of the turn of its loop, so after a long turn it fires early: then wait on.
+    const fire = (): void => {
+      const leftMs = dueAt - monotonic();
+      if (leftMs > 0) arm(leftMs);
+      else callback();
+    };
+    outsideOfAnyContext(arm, waitMs);
     return () => clearTimeout(timer);
   };
 }

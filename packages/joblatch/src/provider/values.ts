@@ -51,7 +51,20 @@ export function parseDuration(value: unknown, what: string, range: DurationRange
   );
 }
 
+/** Texts that were read before: an application has a handful of them, and says them with each call. */
+const parsedTexts = new Map<string, number>();
+const PARSED_TEXTS_MAX = 1_000;
+
 function parseText(text: string): number {
+  const known = parsedTexts.get(text);
+  if (known !== undefined) return known;
+  const ms = readText(text);
+  if (parsedTexts.size === PARSED_TEXTS_MAX) parsedTexts.clear();
+  parsedTexts.set(text, ms);
+  return ms;
+}
+
+function readText(text: string): number {
   const trimmed = text.trim();
   if (UNITS.test(trimmed)) {
     return [...trimmed.matchAll(UNIT)].reduce(
@@ -115,6 +128,8 @@ function findProblem(key: unknown): string | undefined {
     return `has ${key.length} UTF-16 units, more than ${KEY_MAX_CHARACTERS} characters can have`;
   if (key.includes('\0')) return `${JSON.stringify(key)} holds a NUL character`;
   if (!key.isWellFormed()) return `${JSON.stringify(key)} holds half of a surrogate pair`;
+  // So short a string keeps both limits, whatever it holds.
+  if (key.length <= KEY_MAX_CHARACTERS) return undefined;
   const characters = [...key].length;
   if (characters > KEY_MAX_CHARACTERS) return `has ${characters} characters`;
   const bytes = Buffer.byteLength(key);

@@ -1,3 +1,4 @@
+import { signalOf } from '../provider/abandoning.js';
 import { LockStoreError, type StoreOperation } from '../provider/errors.js';
 import type {
   AcquireRequest,
@@ -159,7 +160,7 @@ class Faulty implements FaultyProvider {
     this.#faults.set(verb, this.faults(verb) + 1);
     const defaultError = (): Error =>
       new LockStoreError(`A fault was injected into ${verb}.`, { operation: OPERATIONS[verb] });
-    return injectFault(this.#runtime, fault, options?.signal, defaultError, () => effect());
+    return injectFault(this.#runtime, fault, signalOf(options), defaultError, () => effect());
   }
 
   #pick(verb: FaultyVerb): Fault | undefined {

@@ -1,3 +1,4 @@
+import type { CallSignal } from '../provider/abandoning.js';
 import type { Runtime } from '../provider/runtime.js';
 import type { Fault } from './fault.js';
 
@@ -5,7 +6,7 @@ import type { Fault } from './fault.js';
 export function injectFault<T>(
   runtime: Runtime,
   fault: Fault,
-  signal: AbortSignal | undefined,
+  signal: CallSignal | undefined,
   defaultError: () => Error,
   effect: () => Promise<T>,
 ): Promise<T> {
@@ -38,10 +39,10 @@ async function delay(runtime: Runtime, ms: number): Promise<void> {
 }
 
 /** The caller stops waiting; the course goes on, and its end is nobody's any more. */
-function orAborted<T>(course: Promise<T>, signal: AbortSignal): Promise<T> {
+function orAborted<T>(course: Promise<T>, signal: CallSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
+    signal.addEventListener('abort', onAbort);
     const settled = (): void => signal.removeEventListener('abort', onAbort);
     course.finally(settled).then(resolve, reject);
   });

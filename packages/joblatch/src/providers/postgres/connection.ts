@@ -1,6 +1,7 @@
+import { abandonable, type CallSignal } from '../../provider/abandoning.js';
 import type { Runtime } from '../../provider/runtime.js';
 import type { PgClient, Pglite, PgPool, PgPoolClient, PgQuery, PostgresJs, Source } from './client.js';
-import { GaveUp, isNotPrepared, isSound, OpenTransaction } from './errors.js';
+import { isNotPrepared, isSound, OpenTransaction } from './errors.js';
 import { PROBE } from './gate.js';
 import type { Call } from './statement.js';
 
@@ -11,9 +12,9 @@ export interface Connection {
    *
    * @returns the texts in the only column of its rows; none of a statement that always answers, if one was open
    */
-  ask(call: Call, signal: AbortSignal): Promise<string[]>;
+  ask(call: Call, signal: CallSignal): Promise<string[]>;
   /** Sends several statements that have no values as one message, which is one transaction. */
-  script(text: string, signal: AbortSignal): Promise<void>;
+  script(text: string, signal: CallSignal): Promise<void>;
   /** Takes our listeners off the client. The client itself is not ours to close. */
   close(): void;
 }
@@ -90,11 +91,11 @@ class PoolConnection implements Connection {
     this.#preparing = new Preparing(prepare);
   }
 
-  async ask(call: Call, signal: AbortSignal): Promise<string[]> {
+  async ask(call: Call, signal: CallSignal): Promise<string[]> {
     return firstColumn(await this.#preparing.send((prepared) => this.#send(pgQuery(call, prepared), signal)));
   }
 
-  async script(text: string, signal: AbortSignal): Promise<void> {
+  async script(text: string, signal: CallSignal): Promise<void> {
     await this.#send(pgScript(text), signal);
   }
 
@@ -103,7 +104,7 @@ class PoolConnection implements Connection {
     this.#stopListening = undefined;
   }
 
-  async #send(query: PgQuery, signal: AbortSignal): Promise<unknown> {
+  async #send(query: PgQuery, signal: CallSignal): Promise<unknown> {
     signal.throwIfAborted();
     this.#stopListening ??= listenForErrors(this.#pool);
     const loan = new Loan(this.#pool);
@@ -170,11 +171,11 @@ class ClientConnection implements Connection {
     this.#preparing = new Preparing(prepare);
   }
 
-  async ask(call: Call, signal: AbortSignal): Promise<string[]> {
+  async ask(call: Call, signal: CallSignal): Promise<string[]> {
     return firstColumn(await this.#preparing.send((prepared) => this.#send(pgQuery(call, prepared), signal)));
   }
 
-  async script(text: string, signal: AbortSignal): Promise<void> {
+  async script(text: string, signal: CallSignal): Promise<void> {
     await this.#send(pgScript(text), signal);
   }
 
@@ -183,7 +184,7 @@ class ClientConnection implements Connection {
     this.#stopListening = undefined;
   }
 
-  #send(query: PgQuery, signal: AbortSignal): Promise<unknown> {
+  #send(query: PgQuery, signal: CallSignal): Promise<unknown> {
     this.#stopListening ??= listenForErrors(this.#client);
     return this.#turns.take(() => this.#alone(query), signal);
   }
@@ -213,7 +214,7 @@ class PostgresJsConnection implements Connection {
     this.#shared = (sql.options?.max ?? 1) > 1;
   }
 
-  async ask({ statement, values }: Call, signal: AbortSignal): Promise<string[]> {
+  async ask({ statement, values }: Call, signal: CallSignal): Promise<string[]> {
     signal.throwIfAborted();
     this.#prepare ??= await this.#isDirect(signal);
     // On one connection these two go together, as one packet.
@@ -227,13 +228,13 @@ class PostgresJsConnection implements Connection {
    * server process that executes a statement then. A prepared statement that such a process does not know, postgres.js
    * sends anew by itself; with others under way on that connection, it never gets an answer.
    */
-  async #isDirect(signal: AbortSignal): Promise<boolean> {
+  async #isDirect(signal: CallSignal): Promise<boolean> {
     const result = await this.#send('select pg_backend_pid()::text', signal);
     const { pid } = (result as { readonly state?: { readonly pid?: unknown } }).state ?? {};
     return firstColumn(result)[0] === String(pid);
   }
 
-  async script(text: string, signal: AbortSignal): Promise<void> {
+  async script(text: string, signal: CallSignal): Promise<void> {
     signal.throwIfAborted();
     await this.#send(text, signal);
   }
@@ -242,7 +243,7 @@ class PostgresJsConnection implements Connection {
 
   #send(
     text: string,
-    signal: AbortSignal,
+    signal: CallSignal,
     ...how: [values?: (string | null)[], options?: object]
   ): Promise<unknown> {
     const query = this.#sql.unsafe(text, ...how);
@@ -272,7 +273,7 @@ class PgliteConnection implements Connection {
     this.#pglite = pglite;
   }
 
-  ask({ statement, values }: Call, signal: AbortSignal): Promise<string[]> {
+  ask({ statement, values }: Call, signal: CallSignal): Promise<string[]> {
     return this.#turns.take(async () => {
       // It knows whether a transaction is open now, but not whether one will be when it is our turn.
       const probe = this.#pglite.exec(PROBE);
@@ -281,7 +282,7 @@ class PgliteConnection implements Connection {
     }, signal);
   }
 
-  async script(text: string, signal: AbortSignal): Promise<void> {
+  async script(text: string, signal: CallSignal): Promise<void> {
     await this.#turns.take(() => this.#pglite.exec(text), signal);
   }
 
@@ -292,7 +293,7 @@ class PgliteConnection implements Connection {
 class Turns {
   #last: Promise<unknown> = Promise.resolve();
 
-  async take<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async take<T>(work: () => Promise<T>, signal: CallSignal): Promise<T> {
     const before = this.#last;
     let end = (): void => {};
     this.#last = new Promise<void>((resolve) => {
@@ -309,32 +310,6 @@ class Turns {
     answer.then(end, end);
     return abandonable(answer, signal);
   }
-}
-
-/** Settles with the promise, or rejects as soon as the signal aborts; then `leave` cleans up. */
-export function abandonable<T>(
-  promise: Promise<T>,
-  signal: AbortSignal,
-  leave: () => void = ignore,
-): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      reject(new GaveUp(signal.reason));
-      leave();
-    };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort);
-    promise.then(
-      (value) => {
-        signal.removeEventListener('abort', onAbort);
-        resolve(value);
-      },
-      (error: unknown) => {
-        signal.removeEventListener('abort', onAbort);
-        reject(error);
-      },
-    );
-  });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { GaveUp } from '../../provider/abandoning.js';
 import { isLockError, LockOptionsError, LockStoreError, type StoreOperation } from '../../provider/errors.js';
 
 /** The SQLSTATEs that we tell apart. */
@@ -87,13 +88,6 @@ export function isSound(error: unknown): boolean {
 export class OpenTransaction extends Error {
   constructor() {
     super('the connection has an open transaction');
-  }
-}
-
-/** Nobody waits for the answer any more, or it was waited for long enough. */
-export class GaveUp extends Error {
-  constructor(cause: unknown) {
-    super('gave up', { cause });
   }
 }
 

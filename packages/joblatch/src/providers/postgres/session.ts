@@ -1,10 +1,10 @@
+import { abandonable, type CallSignal, GaveUp, signalOf } from '../../provider/abandoning.js';
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
 import type { Runtime } from '../../provider/runtime.js';
-import { abandonable, type Connection, connectionTo } from './connection.js';
+import { type Connection, connectionTo } from './connection.js';
 import {
   asStoreError,
-  GaveUp,
   isGivenWay,
   isLockedByOthers,
   isMadeByOthers,
@@ -58,7 +58,7 @@ export class Session {
   ): Promise<T> {
     try {
       if (this.#closed) throw closed();
-      return await this.#bounded(options?.signal, async (signal) => {
+      return await this.#bounded(signalOf(options), async (signal) => {
         const query = this.#querying(signal);
         const layout = this.#known ?? (await abandonable(this.#find(), signal));
         try {
@@ -116,7 +116,7 @@ export class Session {
     this.#layout = undefined;
   }
 
-  async #look(signal: AbortSignal): Promise<Layout> {
+  async #look(signal: CallSignal): Promise<Layout> {
     const { names, autoMigrate } = this.#settings;
     const query = this.#querying(signal);
     if (autoMigrate) await migrate(query, this.#scripting(signal), names, isMadeByOthers);
@@ -124,7 +124,7 @@ export class Session {
     return { table, statements: statementsFor(table) };
   }
 
-  #querying(signal: AbortSignal): Query {
+  #querying(signal: CallSignal): Query {
     return async <T>(call: Call): Promise<T[]> => {
       for (let attempt = 1; ; attempt += 1) {
         if (this.#closed) throw closed();
@@ -142,7 +142,7 @@ export class Session {
     };
   }
 
-  async #tryTable(signal: AbortSignal): Promise<void> {
+  async #tryTable(signal: CallSignal): Promise<void> {
     const lock = `lock table ${this.#settings.names.quoted} in row exclusive mode`;
     try {
       await this.#connection.script(`${waitAtMost(TABLE_WAIT_MS)};\n${lock}`, signal);
@@ -153,12 +153,12 @@ export class Session {
     this.#stalled = false;
   }
 
-  #scripting(signal: AbortSignal): Script {
+  #scripting(signal: CallSignal): Script {
     return (statements) => this.#connection.script(statements.join(';\n'), signal);
   }
 
   /** With the signal of the caller or, without one, with the limit of ours. */
-  async #bounded<T>(signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #bounded<T>(signal: CallSignal | undefined, work: (signal: CallSignal) => Promise<T>): Promise<T> {
     if (signal?.aborted) throw new GaveUp(signal.reason);
     if (signal) return work(signal);
     const { runtime, timeoutMs } = this.#settings;

@@ -1,17 +1,8 @@
+import { GaveUp } from '../../provider/abandoning.js';
 import { isLockError, LockStoreError, type StoreOperation } from '../../provider/errors.js';
 
-/** Why a caller was let go before there was an answer. */
-export class GaveUp extends Error {
-  readonly waitedMs: number;
-  /** What the client was waited for: its connection, or an answer. */
-  readonly missing: 'connection' | 'answer';
-
-  constructor(waitedMs: number, missing: 'connection' | 'answer', cause: unknown) {
-    super('gave up', { cause });
-    this.waitedMs = waitedMs;
-    this.missing = missing;
-  }
-}
+/** Gave up while the client was not connected. */
+export class NotConnected extends GaveUp {}
 
 /** The client can not be used as it is; its message says what to do. */
 export class ClientRefused extends Error {}
@@ -83,7 +74,7 @@ function explain(error: unknown, library: string): string {
   if (error instanceof GaveUp) {
     if (error.waitedMs === 0) return 'the caller gave up before it began.';
     const waited = `within ${Math.round(error.waitedMs)} ms`;
-    if (error.missing === 'connection') {
+    if (error instanceof NotConnected) {
       const last = error.cause === undefined ? '' : ` (${messageOf(error.cause).replace(/\.$/, '')})`;
       return `the client (${library}) was not connected ${waited}${last}. Is the server up and reachable?`;
     }

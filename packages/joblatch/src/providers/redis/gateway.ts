@@ -1,12 +1,13 @@
+import { type CallSignal, GaveUp, signalOf } from '../../provider/abandoning.js';
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
 import type { ScriptRunner } from './client.js';
 import {
   asStoreError,
   ClientRefused,
-  GaveUp,
   isUnknownScript,
   isWrongType,
+  NotConnected,
   withoutSecrets,
 } from './errors.js';
 import { KeySpace } from './keys.js';
@@ -44,20 +45,20 @@ export class Gateway {
   }
 
   /** Does `work` when the client can send, and lets the caller go when his signal aborts or the time is over. */
-  async call<T>(
+  call<T>(
     operation: StoreOperation,
     key: string | undefined,
     options: CallOptions | undefined,
     work: (line: Line) => Promise<T>,
   ): Promise<T> {
-    try {
-      return await this.#bounded(options?.signal, async (call) => {
-        const keys = await this.#keySpace(call);
-        return work({ keys, run: (...args) => this.#run(call, ...args) });
-      });
-    } catch (error) {
-      throw asStoreError(error, { operation, key, library: this.#settings.client.library });
-    }
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown): void =>
+        reject(asStoreError(error, { operation, key, library: this.#settings.client.library }));
+      const signal = signalOf(options);
+      if (this.#closed) fail(closed());
+      else if (signal?.aborted) fail(new GaveUp(signal.reason));
+      else this.#bounded(signal, work, resolve, fail);
+    });
   }
 
   close(): void {
@@ -70,51 +71,57 @@ export class Gateway {
    * What the caller gave up is not sent any more. What was sent can not be taken back: a grant that comes of
    * it is given back by whoever called, who knows the owner.
    */
-  #bounded<T>(signal: AbortSignal | undefined, work: (call: Call) => Promise<T>): Promise<T> {
+  #bounded<T>(
+    signal: CallSignal | undefined,
+    work: (line: Line) => Promise<T>,
+    resolve: (value: T) => void,
+    reject: (why: unknown) => void,
+  ): void {
     const { runtime, timeoutMs } = this.#settings;
-    return new Promise<T>((resolve, reject) => {
-      if (this.#closed) throw closed();
-      if (signal?.aborted) throw new GaveUp(0, 'connection', signal.reason);
-      this.#listen();
-      const call = new Call();
-      const startedAt = runtime.monotonic();
-      const giveUp = (why: unknown): void => {
+    this.#listen();
+    const call = new Call();
+    const startedAt = runtime.monotonic();
+    const settle = (): void => {
+      this.#pending.delete(giveUp);
+      cancelTimer?.();
+      signal?.removeEventListener('abort', stop);
+    };
+    const giveUp = (why: unknown): void => {
+      settle();
+      call.end();
+      reject(why);
+    };
+    const stop = (): void => {
+      const waitedMs = runtime.monotonic() - startedAt;
+      if (call.waiting) giveUp(new NotConnected(this.#lastError, waitedMs));
+      else giveUp(new GaveUp(signal?.reason, waitedMs));
+    };
+    const cancelTimer = signal === undefined ? runtime.setTimer(stop, timeoutMs) : undefined;
+    signal?.addEventListener('abort', stop);
+    this.#pending.add(giveUp);
+    this.#start(call, work).then(
+      (value) => {
         settle();
-        call.end();
-        reject(why);
-      };
-      const stop = (): void => {
-        const waitedMs = runtime.monotonic() - startedAt;
-        if (call.waiting) giveUp(new GaveUp(waitedMs, 'connection', this.#lastError));
-        else giveUp(new GaveUp(waitedMs, 'answer', signal?.reason));
-      };
-      const settle = (): void => {
-        this.#pending.delete(giveUp);
-        cancelTimer?.();
-        signal?.removeEventListener('abort', stop);
-      };
-      const cancelTimer = signal === undefined ? runtime.setTimer(stop, timeoutMs) : undefined;
-      signal?.addEventListener('abort', stop, { once: true });
-      this.#pending.add(giveUp);
-      work(call).then(
-        (value) => {
-          settle();
-          resolve(value);
-        },
-        (error: unknown) => {
-          settle();
-          reject(error);
-        },
-      );
-    });
+        resolve(value);
+      },
+      (error: unknown) => {
+        settle();
+        reject(error);
+      },
+    );
+  }
+
+  #start<T>(call: Call, work: (line: Line) => Promise<T>): Promise<T> {
+    const keys = this.#keys;
+    if (keys === undefined) return this.#learnKeys(call).then(() => this.#start(call, work));
+    return work({ keys, run: (script, names, args, on) => this.#run(call, script, names, args, on) });
   }
 
   /**
    * Clients put a prefix in front of keys (ioredis, node-redis 6) and tell of it in different ways, or not at all.
    * What the server gets is certain; hash slots and patterns are made of that.
    */
-  async #keySpace(call: Call): Promise<KeySpace> {
-    if (this.#keys !== undefined) return this.#keys;
+  async #learnKeys(call: Call): Promise<void> {
     const seen = await this.#run(call, ECHO, [PROBE], []);
     const prefix = seen.slice(0, -PROBE.length);
     if (!seen.endsWith(PROBE) || prefix.includes('\uFFFD') || /\{[^}]*$/.test(prefix)) {
@@ -123,7 +130,6 @@ export class Gateway {
       );
     }
     this.#keys = new KeySpace(prefix, this.#settings.names);
-    return this.#keys;
   }
 
   async #run(
@@ -133,43 +139,42 @@ export class Gateway {
     args: readonly (string | number)[],
     on: ScriptRunner = this.#settings.client,
   ): Promise<string> {
-    await this.#untilReady(call);
+    while (!this.#isReady(call)) await this.#nextEvent(call);
     const texts = args.map(String);
-    const answer = async (): Promise<string> => {
+    for (let by: 'hash' | 'text' = 'hash'; ; by = 'text') {
       try {
-        return textOf(await on.run('hash', script.sha, keys, texts));
+        return textOf(await on.run(by, by === 'hash' ? script.sha : script.lua, keys, texts));
       } catch (error) {
+        if (call.ended) throw error;
         // Nothing was executed. EVAL leaves it with the server, for the next time.
-        if (!isUnknownScript(error) || call.ended) throw error;
-        return textOf(await on.run('text', script.lua, keys, texts));
+        if (by === 'hash' && isUnknownScript(error)) continue;
+        throw isWrongType(error) && script !== TYPES ? await this.#wrongType(call, keys) : error;
       }
-    };
-    try {
-      return await answer();
-    } catch (error) {
-      if (!isWrongType(error) || call.ended || script === TYPES) throw error;
-      const types = await this.#run(call, TYPES, keys, []);
-      throw wrongType(keys, types.split(' '));
     }
   }
 
+  async #wrongType(call: Call, keys: readonly string[]): Promise<Error> {
+    const types = (await this.#run(call, TYPES, keys, [])).split(' ');
+    const index = types.findIndex((type) => type !== 'string' && type !== 'none');
+    return new Error(
+      `the key ${JSON.stringify(keys[index])} holds a ${types[index]}, not a lock. Remove it, or give another keyPrefix or environment`,
+    );
+  }
+
   /** Nothing is left to the queue of a client: it would be executed after its caller has long gone. */
-  async #untilReady(call: Call): Promise<void> {
-    for (;;) {
-      if (call.ended) throw new GaveUp(0, 'connection', undefined);
-      const state = this.#settings.client.prepare();
-      if (state === 'ready') return;
-      if (state !== 'later') throw new ClientRefused(state.refused);
-      call.waiting = true;
-      await this.#nextEvent(call);
-      call.waiting = false;
-    }
+  #isReady(call: Call): boolean {
+    if (call.ended) throw new GaveUp(undefined);
+    const state = this.#settings.client.prepare();
+    if (state !== 'ready' && state !== 'later') throw new ClientRefused(state.refused);
+    return state === 'ready';
   }
 
   /** Resolves when the client may have changed its state, or the call has ended. */
   #nextEvent(call: Call): Promise<void> {
+    call.waiting = true;
     return new Promise((resolve) => {
       const wake = (): void => {
+        call.waiting = false;
         this.#waiting.delete(wake);
         resolve();
       };
@@ -237,11 +242,4 @@ function textOf(reply: unknown): string {
   if (text === 'QUEUED')
     throw new ClientRefused('it has a transaction open (MULTI). Give joblatch a client of its own');
   return text;
-}
-
-function wrongType(keys: readonly string[], types: readonly string[]): Error {
-  const index = types.findIndex((type) => type !== 'string' && type !== 'none');
-  return new Error(
-    `the key ${JSON.stringify(keys[index])} holds a ${types[index]}, not a lock. Remove it, or give another keyPrefix or environment`,
-  );
 }

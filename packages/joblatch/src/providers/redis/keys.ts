@@ -69,6 +69,9 @@ function fixFor(difference: number): string {
   return fixes[difference] as string;
 }
 
+/** Names whose keys are remembered: to take a lock asks for them, and to renew and to give it back. */
+const KNOWN_MAX = 10_000;
+
 /**
  * Where the locks of one provider live: `<prefix>:<environment>:<name>`, ShedLock's layout, and the record of
  * each at `<prefix>-record:<environment>:<name>`.
@@ -96,6 +99,7 @@ export class KeySpace {
   readonly #names: KeyNames;
   readonly #locks: string;
   readonly #records: string;
+  readonly #known = new Map<string, LockKeys>();
 
   constructor(clientPrefix: string, names: KeyNames) {
     const { keyPrefix, environment } = names;
@@ -106,6 +110,17 @@ export class KeySpace {
   }
 
   keysOf(name: string): LockKeys {
+    let keys = this.#known.get(name);
+    if (keys === undefined) {
+      keys = this.#find(name);
+      // Rather all than the oldest: what is still in use is soon here again.
+      if (this.#known.size === KNOWN_MAX) this.#known.clear();
+      this.#known.set(name, keys);
+    }
+    return keys;
+  }
+
+  #find(name: string): LockKeys {
     const lock = this.#locks + name;
     const full = Buffer.from(this.clientPrefix + lock);
     const subject = hashed(full);
@@ -134,7 +149,7 @@ export class KeySpace {
     // Whose keys are just so: nobody else's key under our prefix is taken for one of ours.
     return candidates.find((name) => {
       if (!isName(name)) return false;
-      const { lock, record } = this.keysOf(name);
+      const { lock, record } = this.#find(name);
       return key === lock || key === record;
     });
   }

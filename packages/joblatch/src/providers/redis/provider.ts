@@ -54,15 +54,15 @@ class RedisProvider implements LockProvider {
   }
 
   acquire(request: AcquireRequest, options?: CallOptions): Promise<AcquireResult> {
-    const { key, owner, leaseMs, slot = '', oncePerMs = '', claim = 'acquire', minToken = 0 } = request;
+    const { key } = request;
     return this.#gateway.call('acquire', key, options, async (line) => {
       const { lock, record } = line.keys.keysOf(key);
-      const args = [owner, leaseMs, slot, oncePerMs, claim, minToken, this.#callId()];
-      const answer = await line.run(ACQUIRE, [lock, record], args);
+      const answer = await line.run(ACQUIRE, [lock, record], this.#termsOf(request));
       const [verdict, ...rest] = answer.split(' ');
       if (verdict === 'ok') {
         const [token, left, compared] = rest;
-        await this.#confirm(line, request);
+        if (this.#settings.replicas !== undefined)
+          await this.#confirm(line, request, this.#settings.replicas);
         return {
           ok: true,
           token: Number(token),
@@ -78,6 +78,13 @@ class RedisProvider implements LockProvider {
         ...(left >= 0 && { leftMs: left }),
       };
     });
+  }
+
+  /** What is not asked for is not sent: most attempts are plain ones. */
+  #termsOf({ owner, leaseMs, slot, oncePerMs, claim, minToken }: AcquireRequest): (string | number)[] {
+    const terms = [owner, leaseMs, this.#callId()];
+    if (slot === undefined && oncePerMs === undefined && minToken === undefined) return terms;
+    return [...terms, slot ?? '', oncePerMs ?? '', claim ?? 'acquire', minToken ?? 0];
   }
 
   async renewMany(requests: readonly RenewRequest[], options?: CallOptions): Promise<readonly RenewResult[]> {
@@ -154,7 +161,8 @@ class RedisProvider implements LockProvider {
 
   async #release(line: Line, { key, owner, keepMs = 0, slot }: ReleaseRequest): Promise<boolean> {
     const { lock, record } = line.keys.keysOf(key);
-    return (await line.run(RELEASE, [lock, record], [owner, keepMs, slot ?? '', this.#callId()])) === 'yes';
+    const done = slot === undefined ? [] : [slot];
+    return (await line.run(RELEASE, [lock, record], [owner, this.#callId(), keepMs, ...done])) === 'yes';
   }
 
   /** Every call has another id, every sending of a call the same one. */
@@ -163,11 +171,13 @@ class RedisProvider implements LockProvider {
     return `${this.#self}.${this.#calls.toString(36)}`;
   }
 
-  async #confirm(line: Line, { key, owner }: AcquireRequest): Promise<void> {
-    const { client, replicas } = this.#settings;
-    if (replicas === undefined || client.wait === undefined) return;
-    const { count, timeoutMs } = replicas;
-    const confirmed = Number(await client.wait(count, timeoutMs));
+  async #confirm(
+    line: Line,
+    { key, owner }: AcquireRequest,
+    { count, timeoutMs }: NonNullable<Settings['replicas']>,
+  ): Promise<void> {
+    // Without it they were refused at the start.
+    const confirmed = Number(await this.#settings.client.wait?.(count, timeoutMs));
     if (confirmed >= count) return;
     await this.#release(line, { key, owner });
     throw new LockStoreError(

@@ -57,26 +57,31 @@ local function write(key, r, now)
   -- A token that was raised ahead of the clock is kept until the clock has passed it.
   local keep = math.max(now, r.till, r.token / 1000) + ${IDLE_MS}
   if r.slot then keep = math.max(keep, r.slot + ${SLOT_KEPT_MS}) end
-  local text = int(r.token) .. ' ' .. int(r.at) .. ' ' .. int(r.till) .. ' ' .. (r.slot and int(r.slot) or '-')
-  redis.call('SET', key, text .. ' ' .. r.call .. ' ' .. r.owner, 'PX', int(keep - now))
+  local text = string.format('%.0f %.0f %.0f %s %s %s', r.token, r.at, r.till, r.slot and int(r.slot) or '-', r.call, r.owner)
+  redis.call('SET', key, text, 'PX', int(keep - now))
 end
 `;
 
-function script(body: string): Script {
-  const lua = RECORD + body;
+/** @param first what needs nothing of the above, and may have decided already */
+function script(body: string, first = ''): Script {
+  const lua = first + RECORD + body;
   return { lua, sha: createHash('sha1').update(lua).digest('hex') };
 }
 
+/** Losing is the common case: nothing more is read, and nothing is written. */
+const LOSE = `
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] and not ARGV[4] then return 'held ' .. redis.call('PTTL', KEYS[1]) end
+`;
+
 /**
- * ARGV: owner, lease, slot, period, claim, least token, call (absent numbers are '').
+ * ARGV: owner, lease, call; and if any of them is there: slot, period, claim, least token (absent numbers are '').
  * Answers `ok <token> <left> <slot>`, `held <left>` or `slot <left>`.
  */
-export const ACQUIRE: Script = script(`
-local owner, lease, slot, period, claim, least, call = unpack(ARGV)
+export const ACQUIRE: Script = script(
+  `
+local owner, lease, call, slot, period, claim, least = unpack(ARGV)
 slot, period = tonumber(slot), tonumber(period)
-local held = redis.call('GET', KEYS[1])
--- Losing is the common case: nothing more is read, and nothing is written.
-if held and held ~= owner and not slot and not period then return 'held ' .. int(redis.call('PTTL', KEYS[1])) end
 local last = read(redis.call('GET', KEYS[2]))
 local us, now = clock()
 
@@ -94,11 +99,13 @@ if slot and (slot <= now - ${SLOT_MEMORY_MS} or slot > now + ${SLOT_AHEAD_MS} or
 end
 if held then return 'held ' .. int(redis.call('PTTL', KEYS[1])) end
 
-local token = math.max((last.token or 0) + 1, us, tonumber(least))
+local token = math.max((last.token or 0) + 1, us, tonumber(least) or 0)
 redis.call('SET', KEYS[1], owner, 'PX', lease)
-write(KEYS[2], {token = token, at = now, till = now + lease, slot = claim == 'acquire' and slot or last.slot, call = call, owner = owner}, now)
+write(KEYS[2], {token = token, at = now, till = now + lease, slot = claim ~= 'release' and slot or last.slot, call = call, owner = owner}, now)
 return 'ok ' .. int(token) .. ' ' .. lease .. ' ' .. (slot and int(slot) or '-')
-`);
+`,
+  LOSE,
+);
 
 /**
  * KEYS: lock and record of each grant. ARGV: owner, lease, at-least and token of each.
@@ -132,9 +139,9 @@ end
 return table.concat(answers)
 `);
 
-/** ARGV: owner, keep, slot, call. Answers `yes` if it was live and ours. */
+/** ARGV: owner, call, keep; and the slot, if it is done. Answers `yes` if it was live and ours. */
 export const RELEASE: Script = script(`
-local owner, keep, slot, call = unpack(ARGV)
+local owner, call, keep, slot = unpack(ARGV)
 slot = tonumber(slot)
 local held = redis.call('GET', KEYS[1])
 local last = read(redis.call('GET', KEYS[2]))

@@ -1,5 +1,6 @@
+import { type CallSignal, GaveUp } from '../../provider/abandoning.js';
 import { jittered, type Runtime } from '../../provider/runtime.js';
-import { GaveUp, isBusy } from './errors.js';
+import { isBusy } from './errors.js';
 
 /** Another process commits in about this time, so it is worth a look; then it is asked less and less often. */
 const FIRST_DELAY_MS = 1;
@@ -56,13 +57,33 @@ export class BusyQueue {
    */
   run<T>(
     work: (patienceMs: number) => T,
-    signal: AbortSignal | undefined,
+    signal: CallSignal | undefined,
     urgency: 'urgent' | 'ordinary' = 'ordinary',
   ): Promise<T> {
-    const waiters = urgency === 'urgent' ? this.#urgent : this.#ordinary;
+    if (signal?.aborted) return Promise.reject(new GaveUp(signal.reason));
+    let busy: unknown;
+    if (this.#turnIsOver()) this.#delayMs = 0;
+    else {
+      try {
+        return Promise.resolve(work(this.#isEmpty ? PATIENCE_MS : 0));
+      } catch (error) {
+        if (!isBusy(error)) return Promise.reject(error);
+        busy = error;
+      }
+    }
+    return this.#wait(work, signal, urgency === 'urgent' ? this.#urgent : this.#ordinary, busy);
+  }
+
+  /** @param busy what was found at the first try, if there was one */
+  #wait<T>(
+    work: (patienceMs: number) => T,
+    signal: CallSignal | undefined,
+    waiters: Set<Waiter>,
+    busy: unknown,
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const startedAt = this.#runtime.monotonic();
-      let busy: unknown = signal?.aborted ? signal.reason : undefined;
+      let found = busy;
       const settle = (): void => {
         waiters.delete(waiter);
         cancelLimit?.();
@@ -74,7 +95,7 @@ export class BusyQueue {
           try {
             resolve(work(patienceMs));
           } catch (error) {
-            busy = error;
+            found = error;
             if (isBusy(error)) return false;
             reject(error);
           }
@@ -88,15 +109,11 @@ export class BusyQueue {
       };
       const stop = (): void => {
         // Who only waited for his turn so far, gets it before the limit ends it.
-        if (busy === undefined && signal?.aborted !== true && waiter.attempt(0)) return;
-        waiter.giveUp(new GaveUp(this.#runtime.monotonic() - startedAt, busy));
+        if (found === undefined && signal?.aborted !== true && waiter.attempt(0)) return;
+        waiter.giveUp(new GaveUp(found, this.#runtime.monotonic() - startedAt));
       };
-      let cancelLimit: (() => void) | undefined;
-      if (signal?.aborted) return stop();
-      if (this.#turnIsOver()) this.#delayMs = 0;
-      else if (waiter.attempt(this.#isEmpty ? PATIENCE_MS : 0)) return;
-      if (signal === undefined) cancelLimit = this.#runtime.setTimer(stop, this.#limitMs);
-      else signal.addEventListener('abort', stop, { once: true });
+      const cancelLimit = signal === undefined ? this.#runtime.setTimer(stop, this.#limitMs) : undefined;
+      signal?.addEventListener('abort', stop);
       waiters.add(waiter);
       this.#arm();
     });

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { GaveUp } from '../../provider/abandoning.js';
 import { isLockError, LockStoreError, type StoreOperation } from '../../provider/errors.js';
 
 /** Primary result codes of SQLite that we tell apart. Extended codes hold one of these in the low byte. */
@@ -68,16 +69,6 @@ export function isMissingTable(error: unknown): boolean {
 
 export function isNoTransaction(error: unknown): boolean {
   return error instanceof Error && error.message.includes('no transaction is active');
-}
-
-/** Why a waiter was let go: nobody waits for it any more, or it waited long enough. */
-export class GaveUp extends Error {
-  readonly waitedMs: number;
-
-  constructor(waitedMs: number, cause: unknown) {
-    super('gave up', { cause });
-    this.waitedMs = waitedMs;
-  }
 }
 
 export interface Place {

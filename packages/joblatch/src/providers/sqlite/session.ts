@@ -1,10 +1,11 @@
 import { statSync } from 'node:fs';
+import { abandonable, signalOf } from '../../provider/abandoning.js';
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
 import { BusyQueue } from './busy.js';
 import { findDriver } from './client.js';
 import { Connection } from './connection.js';
-import { asStoreError, GaveUp, isBroken, isMissingTable } from './errors.js';
+import { asStoreError, isBroken, isMissingTable } from './errors.js';
 import type { Settings } from './options.js';
 import { ensureTable } from './schema.js';
 
@@ -35,16 +36,14 @@ export class Session {
     work: (connection: Connection) => T,
   ): Promise<T> {
     const { source, table } = this.#settings;
-    const signal = options?.signal;
+    const signal = signalOf(options);
     let connection: Connection | undefined;
     try {
-      this.#leaveOldFile();
-      const usable = await abandonable(this.#connect(), signal);
+      const usable = this.#opened?.connection ?? (await abandonable(this.#connect(), signal));
       connection = usable;
       if (this.#closed) throw closed();
       const answer = await this.#queue.run(
         (patienceMs) => {
-          // The file may have been replaced while this waited for its turn.
           this.#leaveOldFile();
           if (this.#opened?.connection !== usable) return REPLACED;
           usable.assertIdle();
@@ -127,7 +126,8 @@ export class Session {
 
   /**
    * A file that was deleted or replaced lives on for those who have it open, and they would no longer see
-   * those who come later: both could hold a key. So the path is looked at before each call.
+   * those who come later: both could hold a key. So the path is looked at before each try of
+   * a call: the file may have been replaced while that waited for its turn.
    */
   #leaveOldFile(): void {
     const { source } = this.#settings;
@@ -151,15 +151,4 @@ function identityOf(path: string): string | undefined {
 
 function closed(): Error {
   return new Error('the provider was closed.');
-}
-
-/** Settles with the promise, or rejects as soon as the signal aborts. */
-function abandonable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const leave = (): void => reject(new GaveUp(0, signal.reason));
-    if (signal.aborted) return leave();
-    signal.addEventListener('abort', leave, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
-  });
 }
