@@ -83,7 +83,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: STORE_CALL,
     find: `if (wasHeld || isFinal) this`,
     replace: `if (wasHeld || isFinal || entry.until > 0) this`,
-    caughtBy: ['handed-back'],
+    caughtBy: ['handed-back', 'drain'],
   },
   {
     name: 'renewal not stopped at the release',
@@ -311,7 +311,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: CLIENT,
     find: `    await this.activity.until(this.#isDrained, graceMs);`,
     replace: `    await this.activity.until(this.#isDrained, graceMs / 1_000);`,
-    caughtBy: ['no-false-loss'],
+    caughtBy: ['no-false-loss', 'job-is-locked'],
   },
   {
     name: 'stop gives nothing back',

@@ -186,7 +186,12 @@ export class Network implements LockProvider {
 
   #call<T>(verb: Verb, options: CallOptions | undefined, call: Call<T>): Promise<T> {
     this.calls += 1;
-    this.#wire.sending(verb);
+    try {
+      this.#wire.sending(verb);
+    } catch {
+      // It is kept, and ends the seed after this step. As an error here it would be tried again, in the same step, for ever.
+      return new Promise(() => {});
+    }
     return new Promise<T>((resolve, reject) => {
       let open = true;
       const settle = (answer: T | undefined, end: () => void): void => {
