@@ -26,6 +26,8 @@ export interface Grant {
   over: boolean;
   /** Why the holder may believe in it though it is gone: the store forgot it, was forced, or its clock was set. */
   revoked: string | undefined;
+  /** The clock of the store was put back meanwhile: it lasts longer than anybody could know. */
+  stretched: boolean;
 }
 
 export interface KeyState {
@@ -129,6 +131,7 @@ export class Audit {
         until: now.ends + leaseMs,
         over: false,
         revoked: undefined,
+        stretched: false,
       };
       return state.grant;
     }

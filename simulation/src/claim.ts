@@ -9,7 +9,6 @@ export interface Terms {
   readonly atMostMs: number | undefined;
   /** The lease that is renewed; undefined: it ends with its first. */
   readonly renewLeaseMs: number | undefined;
-  readonly heldBy: 'job' | 'function' | 'hand';
 }
 
 /**

@@ -109,7 +109,7 @@ export function planOf(seed: number): Plan {
   const jobs = Array.from({ length: chance.int(1, 3) }, (_, i) => jobKey(chance, i, watchdogLeaseMs));
   const keys = Array.from({ length: chance.int(1, 3) }, (_, i) => `${chance.pick(SHAPES)} ${i}`);
   const draft = new Draft(chance, places, horizonMs, jobs, keys.length, watchdogLeaseMs);
-  draft.users(chance.int(150, 210));
+  draft.users(chance.int(170, 225));
   if (mood !== 'calm') draft.faults(mood);
   return {
     seed,

@@ -154,7 +154,7 @@ export class Process implements Wire {
     const limit = LONGEST_GIVE_BACK_PAUSE_MS + 3 * this.timeoutMs + SLEEPING_SLACK_MS;
     let unheldSince: number | undefined;
     const look = (): void => {
-      if (this.machine.dead || this.stopped) return;
+      if (this.machine.dead || this.stopped || grant.stretched) return;
       if (this.#store.audit.live(grant.key, this.#store.now()) !== grant) return;
       const claim = this.claims.get(grant.owner);
       const isHeld = claim?.lock !== undefined && !claim.releasing && claim.lock.held;
@@ -607,7 +607,7 @@ export class Process implements Wire {
     if (!wasReachable) return;
     for (const { key, grant } of this.claims.values()) {
       insist(
-        this.#store.audit.live(key, this.#store.now()) !== grant,
+        grant.stretched || this.#store.audit.live(key, this.#store.now()) !== grant,
         'drain',
         () => `${machine.name} has stopped, and has not given ${key} back`,
       );

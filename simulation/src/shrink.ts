@@ -4,7 +4,7 @@ import type { Act, Plan } from './plan.js';
 import { type Result, simulate } from './simulate.js';
 
 /** How many times a plan may be carried out to make it smaller. */
-const TRIES = 400;
+const TRIES = 1_000;
 
 /** A plan that is as small as we could make it, and still breaks the same invariant. */
 export async function shrink(library: Library, failing: Plan, { violation }: Result): Promise<Plan> {

@@ -38,8 +38,6 @@ export class Store {
   up = true;
   /** True time of the last thing that may have held somebody up. */
   lastTrouble = 0;
-  /** True time at which its clock was set last. */
-  clockSetAt = Number.NEGATIVE_INFINITY;
   readonly #world: World;
   readonly #rate: number;
   readonly #endsOnWall: boolean;
@@ -82,13 +80,13 @@ export class Store {
   setClock(byMs: number): void {
     const before = this.now();
     this.#wallOffset += byMs;
-    this.clockSetAt = this.#world.now;
     this.lastTrouble = this.#world.now;
     if (!this.#endsOnWall) return;
-    // A clock that was put forward ends leases before their holders' clocks say so.
+    // Put forward it ends leases before their holders' clocks say so; put back it lets them last, or begin again.
     for (const { grant } of this.audit.keys.values()) {
-      if (grant && !grant.over && grant.until > before.ends && byMs > 0)
-        grant.revoked = 'the clock was put forward';
+      if (grant === undefined || grant.over) continue;
+      if (byMs < 0) grant.stretched = true;
+      else if (grant.until > before.ends) grant.revoked = 'the clock was put forward';
     }
   }
 

@@ -339,7 +339,7 @@ export class User {
     try {
       const result = await this.#process.locks.withLock(key, options, async (lock) => {
         this.#process.waiters.delete(waiter);
-        const mine = this.#process.hold(lock, { ...this.#terms(what), heldBy: 'function' });
+        const mine = this.#process.hold(lock, this.#terms(what));
         claim = mine;
         mine.running += 1;
         try {
@@ -392,7 +392,6 @@ export class User {
       atLeastMs: [atLeastMs],
       atMostMs: leaseMs,
       renewLeaseMs: leaseMs === undefined ? this.#plan.client.watchdogLeaseMs : undefined,
-      heldBy: 'hand',
     };
   }
 
@@ -594,6 +593,5 @@ function termsOf({ options }: JobKey, { client }: Plan): Terms {
     atLeastMs: [options.lockAtLeastFor],
     atMostMs: options.lockAtMostFor,
     renewLeaseMs: options.keepAlive ? Math.min(client.watchdogLeaseMs, options.lockAtMostFor) : undefined,
-    heldBy: 'job',
   };
 }
