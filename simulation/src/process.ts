@@ -433,7 +433,7 @@ export class Process implements Wire {
     const { renewLeaseMs } = claim.terms as Terms;
     if (renewLeaseMs === undefined) return;
     // Told late, perhaps: what counts is when it was over.
-    const overAt = this.#world.now - (this.machine.monotonic() - claim.deadline);
+    const overAt = this.#world.now - Math.max(0, this.machine.monotonic() - claim.sureDeadline);
     const quietMs = overAt - this.lastTrouble;
     insist(
       quietMs < renewLeaseMs * 0.8,

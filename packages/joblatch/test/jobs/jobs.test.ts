@@ -226,6 +226,14 @@ describe('keepAlive', () => {
     expect(told.filter((line) => line === 'lost j')).toHaveLength(1);
   });
 
+  test('a cap that the first lease reaches, since at-least is as long, is told as the cap', async () => {
+    const world = new World();
+    const { locks } = world.instance({ watchdogLease: 600 });
+    const options = { name: 'j', lockAtMostFor: 3_000, lockAtLeastFor: 3_000, keepAlive: true };
+    const run = locks.job(options, () => world.sleep(4_000))();
+    expect(await world.until(run)).toMatchObject({ status: 'lost', detectedBy: 'cap' });
+  });
+
   test('extendActiveLock moves the cap', async () => {
     const world = new World();
     const { locks } = world.instance();
@@ -614,6 +622,23 @@ describe('draining', () => {
     expect(await locks.provider.inspect({ key: 'j' })).toMatchObject([{ state: 'free' }]);
     expect(await world.until(run)).toMatchObject({ status: 'lost', detectedBy: 'release' });
     expect(runtime.pendingTimers()).toBe(0);
+  });
+
+  test('what a function failed to give back itself is not tried again after the stop', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const run = locks.job({ name: 'j', lockAtMostFor: '1h' }, async ({ lock }) => {
+      await lock.release().catch(() => {});
+      await world.sleep(60_000);
+    })();
+    provider.failWith('release', 1, fault.error());
+    await world.advance(0);
+    const stop = locks.stop({ grace: 0 });
+    await world.advance(10_000);
+    await stop;
+    const calls = provider.calls('release');
+    expect(await world.until(run)).toMatchObject({ status: 'lost', detectedBy: 'release' });
+    expect(provider.calls('release')).toBe(calls);
   });
 
   test('a second call may shorten the grace', async () => {
