@@ -595,7 +595,7 @@ export class Process implements Wire {
   #checkStopped(stoppingSince: number, limitMs: number): void {
     const { machine } = this;
     // The last call that gives something back may still wait for its answer.
-    this.#world.after(this.timeoutMs + 300, () => {
+    this.#world.after(this.timeoutMs + SLEEPING_SLACK_MS, () => {
       const left = machine.timers.size;
       insist(
         left === 0 || machine.dead,

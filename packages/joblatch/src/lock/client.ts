@@ -53,6 +53,7 @@ export class LockClient implements LockHome {
   readonly #keeper: Keeper;
   readonly #giveBack: GiveBack;
   readonly #attempts = new Set<StoreCall<AcquireResult>>();
+  readonly #releases = new Set<Promise<boolean>>();
   #drained = false;
 
   constructor(settings: Settings) {
@@ -221,8 +222,10 @@ export class LockClient implements LockHome {
     const { key, owner, token, atLeastMs: keepMs } = lock;
     const request: ReleaseRequest = { key, owner, keepMs, slot: doneSlot };
     this.activity.begin();
+    const releasing = this.#release(request);
+    this.#releases.add(releasing);
     try {
-      const wasHeld = await this.#release(request);
+      const wasHeld = await releasing;
       this.lines.nudge(key);
       if (wasHeld) this.events.emit('released', { key, token });
       // That it was gone is a loss only if neither an earlier release nor the end of the lease explains it.
@@ -234,6 +237,7 @@ export class LockClient implements LockHome {
       this.events.emit('error', { key, error });
       throw error;
     } finally {
+      this.#releases.delete(releasing);
       this.activity.end();
     }
   }
@@ -287,7 +291,8 @@ export class LockClient implements LockHome {
       call.cancel(new LockError('STOPPED', 'The client is stopping.'));
       return call.answer;
     });
-    await settledWithin(this.settings.runtime, answers, storeTimeoutMs);
+    // So may a release that somebody began in the last moment: the store must not be closed under it.
+    await settledWithin(this.settings.runtime, [...answers, ...this.#releases], storeTimeoutMs);
     await this.#giveBack.drain(storeTimeoutMs);
     // Another call with a longer grace need not wait for a function that never ends.
     this.#drained = true;

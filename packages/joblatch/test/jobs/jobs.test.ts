@@ -641,6 +641,24 @@ describe('draining', () => {
     expect(provider.calls('release')).toBe(calls);
   });
 
+  test('a release that begins in the last moment is waited for: only then may the store be closed', async () => {
+    const world = new World();
+    const { locks, provider } = world.instance();
+    const lock = await locks.acquire('k');
+    provider.failNext('release', fault.slow(50));
+    let stopped = false;
+    const stop = locks.stop({ grace: 0 }).then(() => {
+      stopped = true;
+    });
+    await world.advance(999);
+    const release = lock.release();
+    await world.advance(10);
+    expect(stopped).toBe(false);
+    await world.advance(50);
+    await stop;
+    expect(await release).toBe(true);
+  });
+
   test('a second call may shorten the grace', async () => {
     const world = new World();
     const { locks } = world.instance();
