@@ -26,6 +26,9 @@ export interface Weather {
   readonly silent: number;
   readonly locked: number;
   readonly twice: number;
+  /** The process freezes just when it has sent something, for up to so long. */
+  readonly freeze: number;
+  readonly freezeMs: number;
 }
 
 export const CALM: Weather = {
@@ -37,6 +40,8 @@ export const CALM: Weather = {
   silent: 0,
   locked: 0,
   twice: 0,
+  freeze: 0,
+  freezeMs: 0,
 };
 
 /** The longest that a request and its answer take if nothing goes wrong. */
@@ -73,6 +78,8 @@ export class Network implements LockProvider {
   down: 'refusing' | 'silent' | undefined;
   /** True time of the last thing that may have held somebody up. */
   lastTrouble = 0;
+  /** Of those, the last that may have made a release fail. */
+  lastReleaseTrouble = 0;
   calls = 0;
   readonly #world: World;
   readonly #store: Store;
@@ -172,15 +179,18 @@ export class Network implements LockProvider {
     throw new Error('no process of the simulation purges');
   }
 
-  #trouble(untilMs: number): void {
-    this.lastTrouble = Math.max(this.lastTrouble, this.#world.now + untilMs);
+  trouble(ms: number, verb?: Verb): void {
+    const until = this.#world.now + ms;
+    this.lastTrouble = Math.max(this.lastTrouble, until);
+    if (verb === undefined || verb === 'release')
+      this.lastReleaseTrouble = Math.max(this.lastReleaseTrouble, until);
   }
 
-  #latency(): number {
+  #latency(verb: Verb): number {
     const { fastMs, slow, slowMs } = this.weather;
     if (!this.#chance.chance(slow)) return this.#chance.ms(0.25, fastMs);
     const ms = this.#chance.ms(fastMs, slowMs);
-    this.#trouble(ms);
+    this.trouble(ms, verb);
     return ms;
   }
 
@@ -208,7 +218,7 @@ export class Network implements LockProvider {
         const silent = this.down === 'silent' || this.#chance.chance(this.weather.silent);
         this.#counters.hit(silent ? `${what} without a word` : `${what} with an error`);
         const ms = this.#chance.ms(0.25, 300);
-        this.#trouble(silent ? 2 * this.#wire.timeoutMs : ms);
+        this.trouble(silent ? 2 * this.#wire.timeoutMs : ms, verb);
         if (!silent) enter(ms, undefined, () => reject(new Error('the connection was reset')));
       };
 
@@ -217,7 +227,11 @@ export class Network implements LockProvider {
         enter(0.5, undefined, () => reject(new Error('connect ECONNREFUSED')));
         return;
       }
-      const outwardMs = this.#latency();
+      if (this.#chance.chance(this.weather.freeze)) {
+        this.#counters.hit('process paused just after it had sent something');
+        this.#machine.pause(this.#chance.ms(1, this.weather.freezeMs));
+      }
+      const outwardMs = this.#latency(verb);
       const arrival = this.#world.now + outwardMs;
       if (arrival < this.#lastArrival) this.#counters.hit('requests of one machine overtook each other');
       this.#lastArrival = Math.max(this.#lastArrival, arrival);
@@ -228,7 +242,7 @@ export class Network implements LockProvider {
         this.#execute(verb, call, outwardMs, (answer) => {
           if (this.down || !this.#store.up || this.#chance.chance(this.weather.lose))
             return lose('reply lost');
-          enter(this.#latency(), answer, () => resolve(answer));
+          enter(this.#latency(verb), answer, () => resolve(answer));
         });
       });
       // Some providers stop when they are told that nobody waits; what they have sent can not be called back.
@@ -246,7 +260,7 @@ export class Network implements LockProvider {
   #execute<T>(verb: Verb, call: Call<T>, outwardMs: number, reply: (answer: T) => void): void {
     if (call.locked !== undefined && this.#chance.chance(this.weather.locked)) {
       this.#counters.hit('record locked by somebody else');
-      this.#trouble(0);
+      this.trouble(0, verb);
       void Promise.resolve(call.locked()).then(reply);
       return;
     }

@@ -143,6 +143,8 @@ function weather(chance: Random, strength: number): Weather {
     silent: chance.pick([0, 0.5, 1]),
     locked: some(0.02),
     twice: some(0.05),
+    freeze: some(0.006),
+    freezeMs: chance.pick([300, 2_000, 12_000]),
   };
 }
 

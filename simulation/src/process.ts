@@ -52,6 +52,8 @@ export class Process implements Wire {
   readonly config: ClientConfig;
   readonly claims = new Map<string, Claim>();
   readonly waiters = new Set<Waiter>();
+  /** Keys that somebody has asked for with a signal. */
+  readonly abortable = new Set<string>();
   /** Calls of the library that have not settled. */
   readonly unsettled = new Set<string>();
   readonly #tokens = new Map<string, Claim>();
@@ -145,28 +147,34 @@ export class Process implements Wire {
     if (request.oncePerMs !== undefined) this.#counters.hit('oncePer granted');
     this.trace(() => `  the store grants ${grant.key} with token ${grant.token}`);
     if (!this.machine.running) this.#counters.hit('granted, and nobody was there any more');
-    // A request that was under way for longer than the library reckons with is given up for good.
-    if (outwardMs < this.timeoutMs) this.#watchHandedBack(grant);
+    // A request that was under way for longer than the library reckons with is given up for good: the time-out, and
+    // once more as long after it was given up, which somebody's signal may have done at once.
+    const longestMs = this.abortable.has(grant.key) ? this.timeoutMs : 2 * this.timeoutMs - SLACK_MS;
+    if (outwardMs < longestMs) this.#watchHandedBack(grant);
   }
 
-  /** A grant that nobody holds is given back, soon after the last trouble. */
+  /** A grant that nobody holds is given back: after two time-outs, and a pause if a release failed before. */
   #watchHandedBack(grant: Grant): void {
-    const limit = LONGEST_GIVE_BACK_PAUSE_MS + 3 * this.timeoutMs + SLEEPING_SLACK_MS;
+    const soonMs = 3 * this.timeoutMs + SLEEPING_SLACK_MS;
     let unheldSince: number | undefined;
     const look = (): void => {
       if (this.machine.dead || this.stopped || grant.stretched) return;
       if (this.#store.audit.live(grant.key, this.#store.now()) !== grant) return;
+      const { now } = this.#world;
       const claim = this.claims.get(grant.owner);
       const isHeld = claim?.lock !== undefined && !claim.releasing && claim.lock.held;
-      unheldSince = isHeld ? undefined : Math.max(unheldSince ?? this.#world.now, this.lastTrouble);
+      unheldSince = isHeld ? undefined : (unheldSince ?? now);
+      const trouble =
+        Math.max(this.network.lastReleaseTrouble, this.#store.lastTrouble) + LONGEST_GIVE_BACK_PAUSE_MS;
+      const due = Math.max(unheldSince ?? now, this.machine.timelyFrom, trouble) + soonMs;
       insist(
-        unheldSince === undefined || this.#world.now - unheldSince < limit,
+        unheldSince === undefined || now < due,
         'handed-back',
         () => `nobody holds ${grant.key}, which was granted to ${grant.owner}, and it is not given back`,
       );
-      this.#world.at((unheldSince ?? this.#world.now) + limit, look);
+      this.#world.at(due, look);
     };
-    this.#world.after(limit, look);
+    this.#world.after(soonMs, look);
   }
 
   answeredAcquire(

@@ -25,7 +25,7 @@ export async function shrink(library: Library, failing: Plan, { violation }: Res
     if (await stillFails({ ...best, acts })) break;
   }
   await stillFails({ ...best, weather: CALM });
-  for (const weather of ['slow', 'drop', 'lose', 'locked', 'twice'] as const) {
+  for (const weather of ['slow', 'drop', 'lose', 'locked', 'twice', 'freeze'] as const) {
     if (best.weather[weather] > 0) await stillFails({ ...best, weather: { ...best.weather, [weather]: 0 } });
   }
   for (let size = Math.ceil(best.acts.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {

@@ -14,6 +14,7 @@ export const SOMETIMES = [
   'link down',
   'process paused',
   'process paused beyond a lease',
+  'process paused just after it had sent something',
   'machine suspended',
   'wall clock of a machine set',
   'process killed',

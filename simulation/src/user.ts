@@ -377,7 +377,8 @@ export class User {
     }
   }
 
-  #optionsOf({ leaseMs, atLeastMs, slot, signal }: LockAct) {
+  #optionsOf({ key, leaseMs, atLeastMs, slot, signal }: LockAct) {
+    if (signal !== undefined) this.#process.abortable.add(this.#plan.keys[key] as string);
     return {
       lease: leaseMs,
       atLeast: atLeastMs,
