@@ -85,6 +85,8 @@ export interface JobKey {
 export interface Plan {
   readonly seed: number;
   readonly horizonMs: number;
+  /** If it takes fewer steps than these, all acts happen once more. */
+  readonly fewestSteps: number;
   readonly calm: boolean;
   readonly store: StoreConfig;
   readonly client: ClientConfig;
@@ -95,6 +97,7 @@ export interface Plan {
   readonly acts: readonly Act[];
 }
 
+const FEWEST_STEPS = 1_000;
 const DAY_MS = 86_400_000;
 const SHAPES = ['mail', 'nightly:settlement', 'outbox{eu}', 'Zürich ☂', 'a b', 'mail ', 'MAIL'];
 /** Shared signals of a process. */
@@ -114,6 +117,7 @@ export function planOf(seed: number): Plan {
   return {
     seed,
     horizonMs,
+    fewestSteps: FEWEST_STEPS,
     calm: mood === 'calm',
     store: { rate: chance.ms(-20, 20) / 10_000, endsOnWall: chance.chance(0.6) },
     client: {

@@ -79,8 +79,13 @@ class Simulation {
       for (const [place, clocks] of this.#plan.places.entries()) {
         this.#places.push(this.#start(clocks, place, 0));
       }
-      for (const act of this.#plan.acts) this.world.at(act.at, () => this.#act(act));
-      await this.#until(() => this.world.now >= this.#plan.horizonMs || this.world.steps >= ENOUGH_STEPS);
+      this.#schedule(0);
+      await this.#live(this.#plan.horizonMs);
+      // Once more what people do, where that was little.
+      for (let from = this.world.now; this.world.steps < this.#plan.fewestSteps; from = this.world.now) {
+        this.#schedule(from);
+        await this.#live(from + this.#plan.horizonMs);
+      }
       this.#heal();
       for (const { process, user } of this.#places) {
         process.machine.enter(() => void user.act({ do: 'close', graceMs: LAST_GRACE_MS }));
@@ -91,6 +96,15 @@ class Simulation {
     } finally {
       process.removeListener('unhandledRejection', reject);
     }
+  }
+
+  #schedule(from: number): void {
+    for (const act of this.#plan.acts) this.world.at(from + act.at, () => this.#act(act));
+  }
+
+  #live(untilMs: number): Promise<void> {
+    this.world.at(untilMs, () => {});
+    return this.#until(() => this.world.now >= untilMs || this.world.steps >= ENOUGH_STEPS);
   }
 
   #until(over: () => boolean): Promise<void> {

@@ -216,8 +216,10 @@ export class User {
       return;
     }
     this.#counters.hit(`run: lost by ${outcome.detectedBy}`);
+    // An outer run that did not wait for this one gave the lock away before this one's outcome was made.
+    const givenAway = nestedIn !== undefined && claim.releasing;
     insist(
-      !settled.held || gone || claim.toldLost,
+      !settled.held || gone || claim.toldLost || givenAway,
       'outcome',
       () => `${job.name} was held until its run ended, and its outcome is lost`,
     );
