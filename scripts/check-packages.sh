@@ -8,7 +8,7 @@ node scripts/check-exports.js
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-npm pack --workspaces --pack-destination "$work" --loglevel=error >/dev/null
+npm pack --workspace=packages --pack-destination "$work" --loglevel=error >/dev/null
 
 failed=0
 for tarball in "$work"/*.tgz; do

@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Packed and installed by the npm at hand; only then comes the Node to be tried.
-npm pack --workspaces --pack-destination "$work" --loglevel=error >/dev/null
+npm pack --workspace=packages --pack-destination "$work" --loglevel=error >/dev/null
 cp scripts/smoke/* "$work"
 cd "$work"
 echo '{ "private": true }' >package.json

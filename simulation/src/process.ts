@@ -602,15 +602,21 @@ export class Process implements Wire {
   /** Nothing is left in the store, if it could be reached, and no timer. */
   #checkStopped(stoppingSince: number, limitMs: number): void {
     const { machine } = this;
-    // The last call that gives something back may still wait for its answer.
-    this.#world.after(this.timeoutMs + SLEEPING_SLACK_MS, () => {
+    const look = (): void => {
+      // The last call that gives something back may still wait for its answer.
+      const due = machine.timelyFrom + this.timeoutMs + SLEEPING_SLACK_MS;
+      if (this.#world.now < due) {
+        this.#world.at(due, look);
+        return;
+      }
       const left = machine.timers.size;
       insist(
         left === 0 || machine.dead,
         'leaks',
         () => `${machine.name} has stopped and has ${left} timers left`,
       );
-    });
+    };
+    this.#world.after(this.timeoutMs + SLEEPING_SLACK_MS, look);
     const wasReachable = this.lastTrouble < this.#world.now - (machine.monotonic() - stoppingSince) - limitMs;
     if (!wasReachable) return;
     for (const { key, grant } of this.claims.values()) {
