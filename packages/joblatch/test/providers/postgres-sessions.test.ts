@@ -133,9 +133,10 @@ describeWithPostgres('PostgreSQL: fifty first takers', (server) => {
           const read = count;
           await new Promise((resolve) => setTimeout(resolve, 1));
           count = read + 1;
-          expect(
-            await provider.renewMany([{ key: 'counter', owner, token: result.token, leaseMs: 30_000 }]),
-          ).toEqual(['ok']);
+          // A taker who still saw the key free may have its row locked for a moment: 'unknown', and never 'lost'.
+          const grant = { key: 'counter', owner, token: result.token };
+          const [renewed] = await provider.renewMany([{ ...grant, leaseMs: 30_000 }]);
+          expect(renewed).toBeOneOf(['ok', 'unknown']);
           expect(await provider.release({ key: 'counter', owner })).toBe(true);
           round += 1;
         }
