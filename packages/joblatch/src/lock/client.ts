@@ -2,6 +2,7 @@ import {
   isLockError,
   LockError,
   LockLostError,
+  LockOptionsError,
   LockStoreError,
   type LossDetection,
 } from '../provider/errors.js';
@@ -209,6 +210,28 @@ export class LockClient implements LockHome {
       }
       await delay(runtime, UNDECIDED_RETRY_MS);
       lock.assertHeld();
+    }
+  }
+
+  async guard(lock: HeldLock, transaction: object): Promise<boolean> {
+    const { provider, runtime, storeTimeoutMs } = this.settings;
+    const { key, owner, leftMs } = lock;
+    if (provider.guard === undefined) {
+      throw new LockOptionsError(
+        `${JSON.stringify(key)} can not be guarded in a transaction: its store (${provider.name}) has none. Compare the fencing ` +
+          'token where you write, or keep the lock in the database of the transaction.',
+        { key },
+      );
+    }
+    const limits = { operation: 'guard', key, timeoutMs: Math.min(storeTimeoutMs, leftMs) } as const;
+    const call = async (options: CallOptions): Promise<boolean | undefined> =>
+      provider.guard?.({ key, owner, leftMs }, transaction, options);
+    try {
+      return (await callStore(runtime, limits, call).bounded) === true;
+    } catch (error) {
+      // An answer that the lease did not wait for is a loss, and nothing else.
+      if (!isLockError(error, 'OPTIONS')) lock.assertHeld();
+      throw error;
     }
   }
 

@@ -8,6 +8,8 @@ export interface LockHome {
   monotonic(): number;
   /** Sends one renewal now, apart from the beat; answers with the moment it was sent. */
   renewNow(lock: HeldLock, request: RenewRequest): Promise<number>;
+  /** Whether the store says, within that transaction, that the lock is held. */
+  guard(lock: HeldLock, transaction: object): Promise<boolean>;
   giveBack(lock: HeldLock, doneSlot: number | undefined, isFirst: boolean): Promise<boolean>;
   /** The lock is lost: told once. */
   onLost(lock: HeldLock, detectedBy: LossDetection): void;
@@ -135,6 +137,13 @@ export class HeldLock implements Lock {
     if (capped) this.#capAt = Math.max(this.#capAt, sentAt + ms);
     this.renewed(sentAt, leaseMs);
     this.#home.onExtended(this);
+  }
+
+  async guard(transaction: object): Promise<void> {
+    this.assertHeld();
+    const isHeld = await this.#home.guard(this, transaction);
+    if (!isHeld) this.lose('guard');
+    this.assertHeld();
   }
 
   release(): Promise<boolean> {
@@ -280,6 +289,7 @@ const WHY: Readonly<Record<LossDetection, string>> = {
   deadline: 'its lease ran out before it was renewed or released',
   cap: 'it was held for as long as lockAtMostFor allows',
   release: 'it was given back, or the store said at the release that it was gone',
+  guard: 'the store said inside the transaction that somebody else has the key or that the lease is over',
 };
 
 /** Allowance for clocks that run at different rates: 1 % of the lease, and 2 ms for short ones (as in Redlock). */

@@ -33,6 +33,23 @@ export interface Lock {
    */
   extend(duration: Duration, options?: { readonly atLeast?: Duration | undefined }): Promise<void>;
   /**
+   * Proves inside a transaction of yours that this lock is still held, and keeps the key until that transaction
+   * ends. What the transaction writes is then committed only if nobody has taken the key since; a check without
+   * it leaves a moment between the check and the commit, in which a process may be paused for long.
+   *
+   * Call it once in a transaction, before or after its statements: early keeps others out for longer, late tells a
+   * loss only then. Under REPEATABLE READ and SERIALIZABLE call it first. Others are refused meanwhile and do
+   * not wait; renewals go on.
+   *
+   * @param transaction what you send the statements of the open transaction with: for PostgreSQL a client of
+   * `pg`, the `sql` of `begin` of postgres.js or the `tx` of PGlite; for MariaDB and MySQL a connection of
+   * `mysql2` or `mariadb`; for SQLite the database
+   * @throws LockLostError if the lock is not held any more: roll back
+   * @throws LockStoreError if the database failed or did not answer in time: roll back
+   * @throws LockOptionsError if this is no open transaction, or the store has none (Redis, memory)
+   */
+  guard(transaction: object): Promise<void>;
+  /**
    * Gives the lock back: true if it was held until now, by the store's word. A second call gives false.
    *
    * @throws LockStoreError if the store failed. Giving back is then tried again in the background until the

@@ -227,8 +227,9 @@ export class GiveBack {
   }
 
   async #try(entry: Entry): Promise<void> {
-    const wasHeld = await this.#release(entry.request);
+    // By when it is sent: it may be executed then, and be answered long after what it should find was applied.
     const isFinal = this.#runtime.monotonic() >= entry.finalFrom;
+    const wasHeld = await this.#release(entry.request);
     if (wasHeld || isFinal) this.#entries.delete(entry);
     else entry.notBefore = entry.finalFrom;
   }

@@ -45,9 +45,10 @@ export class LockNotAcquiredError extends LockError {
  * - `renewal`: the store said that the grant is not ours or not live;
  * - `deadline`: the lease ran out, by this host's monotonic clock, before it was renewed;
  * - `cap`: a job with keep-alive reached its `lockAtMostFor`;
- * - `release`: the store said at the release that the grant was gone.
+ * - `release`: the store said at the release that the grant was gone;
+ * - `guard`: the store said so inside a transaction that was to be guarded.
  */
-export type LossDetection = 'renewal' | 'deadline' | 'cap' | 'release';
+export type LossDetection = 'renewal' | 'deadline' | 'cap' | 'release' | 'guard';
 
 /** The holder can no longer be sure that it holds the key. */
 export class LockLostError extends LockError {
@@ -71,6 +72,7 @@ export type StoreOperation =
   | 'acquire'
   | 'renew'
   | 'release'
+  | 'guard'
   | 'inspect'
   | 'forceRelease'
   | 'purge'

@@ -83,6 +83,24 @@ export interface LockProvider {
    */
   purge(request: { readonly idleMs: number }, options?: CallOptions): Promise<number>;
 
+  /**
+   * Proves inside a transaction of the caller's own that a grant is live, and keeps the key for its owner until
+   * that transaction ends: so what the transaction writes is committed only if nobody has taken the key since the
+   * grant. For stores that are the database of the application too; absent where there is no such thing.
+   *
+   * True: the grant is live and ours. Whatever becomes of its lease, every attempt of others is refused until the
+   * transaction ends, at once and not after waiting for it, and the owner's renewals go on as before. False: it is
+   * not live or not ours. The transaction goes on then, and is the caller's to roll back.
+   *
+   * What the guard has to wait for, and where the database can, how long a transaction that does nothing may
+   * keep the key, is bounded by `leftMs`.
+   *
+   * @param transaction what the client of the database uses to send statements within the open transaction
+   * @throws LockOptionsError if it is not that, or no transaction is open there
+   * @throws LockStoreError if the database failed; the transaction may have to be rolled back
+   */
+  guard?(request: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean>;
+
   /** Closes what the provider itself opened; never a client that it was given. */
   close?(): Promise<void>;
 }
@@ -173,6 +191,13 @@ export interface ReleaseRequest {
   readonly keepMs?: number | undefined;
   /** Record this slot as done, if it is later than the last one. */
   readonly slot?: number | undefined;
+}
+
+export interface GuardRequest {
+  readonly key: string;
+  readonly owner: string;
+  /** How long the holder may still act, as it was confirmed last. */
+  readonly leftMs: number;
 }
 
 export interface InspectRequest {

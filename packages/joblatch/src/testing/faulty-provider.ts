@@ -22,6 +22,7 @@ export type FaultyVerb =
   | 'acquire'
   | 'renewMany'
   | 'release'
+  | 'guard'
   | 'inspect'
   | 'forceRelease'
   | 'purge';
@@ -72,6 +73,7 @@ const OPERATIONS: Readonly<Record<FaultyVerb, StoreOperation>> = {
   acquire: 'acquire',
   renewMany: 'renew',
   release: 'release',
+  guard: 'guard',
   inspect: 'inspect',
   forceRelease: 'forceRelease',
   purge: 'purge',
@@ -90,6 +92,11 @@ class Faulty implements FaultyProvider {
     this.name = inner.name;
     this.#inner = inner;
     this.#runtime = runtime;
+    const guard = inner.guard?.bind(inner);
+    if (guard) {
+      this.guard = async (request, transaction, callOptions) =>
+        this.#call('guard', callOptions, (o) => guard(request, transaction, o));
+    }
   }
 
   failNext(verb: FaultyVerb, fault: Fault, times = 1): void {
@@ -144,6 +151,9 @@ class Faulty implements FaultyProvider {
   async purge(request: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
     return this.#call('purge', options, (o) => this.#inner.purge(request, o));
   }
+
+  /** Absent where it is absent inside. */
+  readonly guard?: NonNullable<LockProvider['guard']>;
 
   async close(): Promise<void> {
     await this.#inner.close?.();

@@ -168,3 +168,32 @@ function memoryProviderOf(runtime: ReturnType<typeof manualRuntime>): LockProvid
     purge: (request) => inner.purge(request),
   };
 }
+
+test('a "was not held" that was sent while the request could still be under way is asked for again, however late it is answered', async () => {
+  const time = manualRuntime();
+  const store = memoryProvider({ runtime: time });
+  const after = (ms: number): Promise<void> => new Promise((resolve) => void time.setTimer(resolve, ms));
+  let releases = 0;
+  const provider: LockProvider = {
+    ...memoryProviderOf(time),
+    acquire: async (request) => {
+      await after(9_000);
+      await store.acquire(request);
+      return new Promise(() => {});
+    },
+    release: async (request) => {
+      releases += 1;
+      if (releases === 1) throw new Error('down');
+      const wasHeld = await store.release(request);
+      // The second is executed before the acquire is, and answered after it.
+      if (releases === 2) await after(4_960);
+      return wasHeld;
+    },
+  };
+  const locks = createLocks({ provider, runtime: time.fork() });
+  const attempt = locks.tryAcquire('k', { lease: '10m' }).catch((error: unknown) => error);
+  await time.advance(40_000);
+  expect(await attempt).toBeInstanceOf(LockStoreError);
+  expect(releases).toBeGreaterThan(2);
+  expect(await store.inspect({ key: 'k' })).not.toContainEqual(expect.objectContaining({ state: 'held' }));
+});
