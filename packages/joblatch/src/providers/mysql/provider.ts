@@ -1,0 +1,294 @@
+import { abandonable } from '../../provider/abandoning.js';
+import { LockOptionsError } from '../../provider/errors.js';
+import type {
+  AcquireRequest,
+  AcquireResult,
+  CallOptions,
+  GuardRequest,
+  InspectRequest,
+  LockProvider,
+  LockRecord,
+  ProviderAbilities,
+  ReleaseRequest,
+  RenewRequest,
+  RenewResult,
+} from '../../provider/lock-provider.js';
+import { splitOwner } from '../../provider/released-owner.js';
+import type { Reply } from './client.js';
+import { isGivenWay, OpenTransaction } from './errors.js';
+import { askInside, insideOf } from './guard.js';
+import { checkOptions, type MysqlProviderOptions, type Settings } from './options.js';
+import type { Query, Table } from './schema.js';
+import { type Layout, Session } from './session.js';
+import { unhex } from './statement.js';
+import { asksForSlot, PAGE, type RecordRow, type Seen, type Undecided } from './statements.js';
+
+/**
+ * Locks in a table of a MariaDB (10.6 or later) or MySQL (8.0.17 or later) database, or in one that Java's ShedLock
+ * made. Nothing is contacted before first use. The clock is the server's.
+ *
+ * Every call is one or two statements, each in a transaction of its own. With a `pool` it never joins a transaction of
+ * the application; a connection that has one open, or that has autocommit off, is refused. A `connection` does not
+ * reconnect, and is for joblatch alone: give a pool where there is one.
+ *
+ * @throws LockOptionsError for options that can not be right
+ */
+export function mysqlProvider(options: MysqlProviderOptions): LockProvider {
+  return new MysqlProvider(checkOptions(options));
+}
+
+/** Who looks for a slot and finds that the record has changed since looks again, so that it can say why it is refused. */
+const LOOKS = 3;
+/** Grants that one statement renews. */
+const CHUNK = 1_000;
+
+class MysqlProvider implements LockProvider {
+  readonly name = 'mysql';
+  readonly #session: Session;
+
+  constructor(settings: Settings) {
+    this.#session = new Session(settings);
+  }
+
+  abilities(options?: CallOptions): Promise<ProviderAbilities> {
+    return this.#session.run('connect', undefined, options, async ({ table }) => ({
+      multiProcess: true,
+      serverClock: true,
+      fencing: table.hasToken,
+      slots: table.hasSlot,
+      inspect: true,
+    }));
+  }
+
+  acquire(request: AcquireRequest, options?: CallOptions): Promise<AcquireResult> {
+    return this.#session.run('acquire', request.key, options, async (layout, query) => {
+      checkFits(request, layout.table);
+      for (let looks = 1; ; looks += 1) {
+        const seen = await look(layout, query, request);
+        const refused = refusal(seen);
+        if (refused) return refused;
+        const token = await take(layout, query, request, seen);
+        if (token !== undefined) return granted(request, seen, token);
+        if (!asksForSlot(request) || looks === LOOKS) return { ok: false, reason: 'held' };
+      }
+    });
+  }
+
+  async renewMany(requests: readonly RenewRequest[], options?: CallOptions): Promise<readonly RenewResult[]> {
+    const answers: RenewResult[] = [];
+    const key = requests.length === 1 ? requests[0]?.key : undefined;
+    for (let start = 0; start < requests.length; start += CHUNK) {
+      const chunk = requests.slice(start, start + CHUNK);
+      answers.push(
+        ...(await this.#session.run('renew', key, options, (layout, query) => renew(layout, query, chunk))),
+      );
+    }
+    return answers;
+  }
+
+  release(request: ReleaseRequest, options?: CallOptions): Promise<boolean> {
+    const { key, slot } = request;
+    return this.#session.run('release', key, options, async ({ table, statements }, query) => {
+      if (slot !== undefined && !table.hasSlot) throw noSlots(key, table);
+      const { changed } = await query(statements.release(request));
+      if (changed === 0) await expectAlone(query, statements);
+      return changed > 0;
+    });
+  }
+
+  async inspect(request: InspectRequest, options?: CallOptions): Promise<readonly LockRecord[]> {
+    const { key, limit = Number.POSITIVE_INFINITY } = request;
+    const found: LockRecord[] = [];
+    while (found.length < limit) {
+      const { rows } = await this.#session.run('inspect', key, options, ({ statements }, query) =>
+        query(statements.inspect(key, found.at(-1)?.key ?? '')),
+      );
+      for (const row of rows) found.push(toRecord(JSON.parse(row) as RecordRow));
+      if (key !== undefined || rows.length < PAGE) break;
+    }
+    return found.slice(0, limit);
+  }
+
+  forceRelease(key: string, options?: CallOptions): Promise<boolean> {
+    return this.#session.run('forceRelease', key, options, async ({ statements }, query) => {
+      const { changed } = await query(statements.forceRelease(key));
+      if (changed === 0) await expectAlone(query, statements);
+      return changed > 0;
+    });
+  }
+
+  async purge({ idleMs }: { readonly idleMs: number }, options?: CallOptions): Promise<number> {
+    for (let gone = 0; ; ) {
+      const { found, purged } = await this.#session.run(
+        'purge',
+        undefined,
+        options,
+        async ({ statements }, query) => {
+          const { rows } = await query(statements.idle(idleMs));
+          if (rows.length === 0) return { found: 0, purged: 0 };
+          const { changed } = await query(statements.purge(rows, idleMs));
+          if (changed === 0) await expectAlone(query, statements);
+          return { found: rows.length, purged: changed };
+        },
+      );
+      gone += purged;
+      // What somebody has locked stays, and would be found again.
+      if (found < PAGE || purged === 0) return gone;
+    }
+  }
+
+  guard({ key, owner }: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean> {
+    return this.#session.run('guard', key, options, ({ statements }, _query, signal) =>
+      abandonable(askInside(insideOf(transaction), statements.guard(key, owner)), signal),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#session.close();
+  }
+}
+
+async function look({ table, statements }: Layout, query: Query, request: AcquireRequest): Promise<Seen> {
+  const { rows } = await query(statements.look(request));
+  const seen = JSON.parse(rows[0] as string) as Seen;
+  const [alone, , , , keyDigits] = seen;
+  if (!alone) throw new OpenTransaction();
+  const stored = keyDigits === null ? undefined : unhex(keyDigits);
+  if (stored === undefined || stored === request.key) return seen;
+  throw new LockOptionsError(
+    `The key ${JSON.stringify(request.key)} falls together with ${JSON.stringify(stored)}: table ` +
+      `${JSON.stringify(table.names.shown)} compares them by the collation ${table.key.collation}, which takes them for one. ` +
+      `Use another key, or make the column compare byte for byte (collate ${table.dialect.collation}).`,
+    { key: request.key },
+  );
+}
+
+function refusal([, left, slotRefused]: Seen): AcquireResult | undefined {
+  const leftMs = left !== null && left > 0 ? left : undefined;
+  if (!slotRefused && leftMs === undefined) return undefined;
+  return { ok: false, reason: slotRefused ? 'slot' : 'held', ...(leftMs !== undefined && { leftMs }) };
+}
+
+/** The token, or undefined if somebody else was faster. */
+async function take(
+  { statements }: Layout,
+  query: Query,
+  request: AcquireRequest,
+  seen: Seen,
+): Promise<number | undefined> {
+  const [, , , , keyDigits] = seen;
+  const isThere = keyDigits !== null;
+  try {
+    const reply = await query(isThere ? statements.take(request, seen) : statements.make(request, seen));
+    return reply.changed > 0 ? reply.insertId : undefined;
+  } catch (error) {
+    if (isGivenWay(error)) return undefined;
+    throw error;
+  }
+}
+
+function granted({ leaseMs }: AcquireRequest, [, , , slot]: Seen, token: number): AcquireResult {
+  return { ok: true, token, leftMs: leaseMs, ...(slot !== null && { slot }) };
+}
+
+async function renew(
+  { statements }: Layout,
+  query: Query,
+  requests: readonly RenewRequest[],
+): Promise<readonly RenewResult[]> {
+  const distinct = new Set(requests.map(({ key, owner }) => JSON.stringify([key, owner]))).size;
+  const reply = await orNothing(query(statements.renewMany(requests)));
+  if (reply.changed === distinct) return requests.map(() => 'ok');
+  await expectAlone(query, statements);
+  // Whoever is not there with its owner has lost it.
+  const answers: RenewResult[] = requests.map(() => 'lost');
+  const { rows } = await query(statements.checkRenewed(requests, reply.insertId));
+  for (const row of rows) {
+    const [index, decided, live, renewed] = JSON.parse(row) as Undecided;
+    if (!decided) answers[index] = 'unknown';
+    else if (live) answers[index] = renewed && reply.insertId > 0 ? 'ok' : 'unknown';
+  }
+  return answers;
+}
+
+/** As if it had changed nothing, if it had to give way: then nothing was. */
+async function orNothing(reply: Promise<Reply>): Promise<Reply> {
+  try {
+    return await reply;
+  } catch (error) {
+    if (isGivenWay(error)) return { rows: [], changed: 0, insertId: 0 };
+    throw error;
+  }
+}
+
+/** Nothing was changed: because there was nothing to change, or because the connection is not for us. */
+async function expectAlone(query: Query, { alone }: Layout['statements']): Promise<void> {
+  const { rows } = await query(alone);
+  const [isAlone] = JSON.parse(rows[0] as string) as readonly [unknown];
+  if (!isAlone) throw new OpenTransaction();
+}
+
+/** ShedLock's table is narrower; what does not fit is never cut. */
+function checkFits(request: AcquireRequest, table: Table): void {
+  const { key, owner } = request;
+  const column = (name: string): string =>
+    `the column ${JSON.stringify(name)} of table ${JSON.stringify(table.names.shown)}`;
+  const length = table.key.charset === undefined ? Buffer.byteLength(key) : [...key].length;
+  if (length > table.key.max) {
+    throw new LockOptionsError(
+      `The key ${JSON.stringify(key)} has ${length} characters, and ${column(table.names.columns.name)} holds ` +
+        `${table.key.max}. Make it longer (alter table … modify … varchar(512)), or shorten the key.`,
+      { key },
+    );
+  }
+  const beyond = BEYOND[table.key.charset ?? 'binary'] ?? BEYOND_ASCII;
+  if (beyond?.test(key)) {
+    throw new LockOptionsError(
+      `The key ${JSON.stringify(key)} has a character that may not fit into ${column(table.names.columns.name)}, which is in ` +
+        `${table.key.charset}. Make it utf8mb4, or use other keys.`,
+      { key },
+    );
+  }
+  // One character is for the mark of a release.
+  if (owner.length >= table.owner.max) {
+    throw new LockOptionsError(
+      `The owner id has ${owner.length} characters, and ${column(table.names.columns.lockedBy)} holds ` +
+        `${table.owner.max}, one of them for a mark. Make it a varchar(255), as ShedLock has it.`,
+      { key },
+    );
+  }
+  if (asksForSlot(request) && !table.hasSlot) throw noSlots(key, table);
+}
+
+/** What a character set lacks. Of the many small ones we only rely on what they all have. */
+const BEYOND: Readonly<Record<string, RegExp | null>> = {
+  binary: null,
+  utf8mb4: null,
+  utf8mb3: /[\u{10000}-\u{10FFFF}]/u,
+  utf8: /[\u{10000}-\u{10FFFF}]/u,
+};
+const BEYOND_ASCII = /[^ -~]/;
+
+function noSlots(key: string, { names }: Table): LockOptionsError {
+  return new LockOptionsError(
+    `A slot was asked for with ${JSON.stringify(key)}, and table ${JSON.stringify(names.shown)} has no column ` +
+      `${JSON.stringify(names.columns.slot)} for it. Add it with the command \`joblatch migrate\` or the function ` +
+      '`migrateMysql()`; Java goes on to use the table as before.',
+    { key },
+  );
+}
+
+function toRecord(row: RecordRow): LockRecord {
+  const { owner, released } = splitOwner(unhex(row.owner ?? ''));
+  const left = Math.max(0, row.left ?? 0);
+  return {
+    key: unhex(row.key),
+    state: left === 0 ? 'free' : released ? 'kept' : 'held',
+    leftMs: left,
+    ...(owner !== '' && { owner }),
+    ...(row.token !== null && { token: row.token }),
+    ...(row.slot !== null && { slot: row.slot }),
+    // Negative after the clock was set back.
+    ...(row.ago !== null && { acquiredAgoMs: Math.max(0, row.ago) }),
+  };
+}

@@ -1,0 +1,257 @@
+import type { Reply } from './client.js';
+import { type Dialect, dialectOf, isTooOld } from './dialect.js';
+import { MissingTable, Unfit } from './errors.js';
+import type { TableNames } from './options.js';
+import { quote } from './quote.js';
+import { type Call, call, statement } from './statement.js';
+
+/** The table as it was found. */
+export interface Table {
+  readonly names: TableNames;
+  readonly dialect: Dialect;
+  /** ShedLock's own table has neither of these. */
+  readonly hasToken: boolean;
+  readonly hasSlot: boolean;
+  /** The index that a guard locks, if there is one; see statements.ts. */
+  readonly guardIndex: string | undefined;
+  readonly key: TextColumn;
+  readonly owner: TextColumn;
+  /** Its values are instants, which a session sees in its zone. Of other columns the zone does not matter. */
+  readonly inSessionZone: boolean;
+  /** The zone of sessions that do not choose one. */
+  readonly serverZone: string;
+}
+
+export interface TextColumn {
+  /** How many characters fit; bytes, if it is binary. */
+  readonly max: number;
+  /** Undefined: the column is binary. */
+  readonly charset: string | undefined;
+  readonly collation: string | undefined;
+}
+
+/** Sends a statement. */
+export type Query = (call: Call) => Promise<Reply>;
+
+const MIGRATE_TRIES = 5;
+const GUARD_INDEX = 'joblatch_guard';
+
+/**
+ * Our own table. Keys are compared and sorted byte for byte, blanks at the end too; instants are wall times in UTC, which
+ * no session's zone converts, and which do not end in 2038.
+ */
+function createTable({ quoted, columns: c }: TableNames, { collation }: Dialect): string {
+  const text = (length: number): string =>
+    `varchar(${length}) character set utf8mb4 collate ${collation} not null`;
+  return `create table if not exists ${quoted} (
+  ${quote(c.name)} ${text(512)} primary key,
+  ${quote(c.lockUntil)} datetime(6) not null,
+  ${quote(c.lockedAt)} datetime(6) not null,
+  ${quote(c.lockedBy)} ${text(255)},
+  ${quote(c.fencingToken)} bigint default 0,
+  ${quote(c.slot)} bigint,
+  unique key ${quote(GUARD_INDEX)} (${quote(c.name)}, ${quote(c.lockedBy)})
+) engine = InnoDB`;
+}
+
+/** With a default, or none needed: ShedLock's insert names its own four columns only. */
+function addToken({ columns }: TableNames, unless: string): string {
+  return `add column ${unless}${quote(columns.fencingToken)} bigint default 0`;
+}
+
+function addSlot({ columns }: TableNames, unless: string): string {
+  return `add column ${unless}${quote(columns.slot)} bigint`;
+}
+
+function addGuardIndex({ columns }: TableNames, unless: string): string {
+  return `add unique key ${unless}${quote(GUARD_INDEX)} (${quote(columns.name)}, ${quote(columns.lockedBy)})`;
+}
+
+const alter = ({ quoted }: TableNames, changes: readonly string[]): string =>
+  `alter table ${quoted} ${changes.join(', ')}`;
+
+/**
+ * Everything that a migration may do. On MariaDB it does nothing where it was done; MySQL can not say that of a
+ * column, so there it is the table only.
+ */
+export function allStatements(names: TableNames, dialect: Dialect): string[] {
+  const unless = 'if not exists ';
+  const create = createTable(names, dialect);
+  if (dialect.server === 'mysql') return [create];
+  return [
+    create,
+    alter(names, [addToken(names, unless), addSlot(names, unless), addGuardIndex(names, unless)]),
+  ];
+}
+
+/** Looks at the table. Undefined if there is none; throws if it, or the server, can not hold locks. */
+export async function describe(
+  query: Query,
+  names: TableNames,
+): Promise<{ readonly dialect: Dialect; readonly table: Table | undefined }> {
+  const [server] = (await query(call(SERVER))).rows;
+  const [version, serverZone] = JSON.parse(server as string) as [string, string];
+  const dialect = dialectOf(version);
+  if (isTooOld(dialect, version)) {
+    const { oldest, server: kind } = dialect;
+    throw new Unfit(`the server is ${version}, and joblatch needs ${kind} ${oldest.join('.')} or later`);
+  }
+  const place = { schema: names.schema, table: names.table };
+  const columns = parse<Column>((await query(call(COLUMNS, place))).rows);
+  if (columns.length === 0) return { dialect, table: undefined };
+  const indexes = parse<Index>((await query(call(INDEXES, place))).rows);
+  return { dialect, table: fit(columns, indexes, names, dialect, serverZone) };
+}
+
+/** Looks at the table, which has to be there. */
+export async function describeExisting(query: Query, names: TableNames): Promise<Table> {
+  const { table } = await describe(query, names);
+  if (table === undefined) throw new MissingTable(`table ${names.quoted} does not exist`);
+  return table;
+}
+
+/** Makes the table, or adds what it lacks. Answers the statements that were needed for it. */
+export async function migrate(
+  query: Query,
+  names: TableNames,
+  alreadyThere: (error: unknown) => boolean,
+): Promise<string[]> {
+  for (let attempt = 1; ; attempt += 1) {
+    const { table, dialect } = await describe(query, names);
+    const statements = table === undefined ? [createTable(names, dialect)] : missing(table);
+    try {
+      for (const text of statements) await query({ text, values: [] });
+      return statements;
+    } catch (error) {
+      // Between the look and the change another process may have made it.
+      if (!alreadyThere(error) || attempt === MIGRATE_TRIES) throw error;
+    }
+  }
+}
+
+function missing({ names, hasToken, hasSlot, guardIndex }: Table): string[] {
+  const changes = [
+    ...(hasToken ? [] : [addToken(names, '')]),
+    ...(hasSlot ? [] : [addSlot(names, '')]),
+    ...(guardIndex === undefined ? [addGuardIndex(names, '')] : []),
+  ];
+  return changes.length === 0 ? [] : [alter(names, changes)];
+}
+
+interface Column {
+  readonly name: string;
+  readonly engine: string | null;
+  readonly type: string;
+  readonly digits: number | null;
+  readonly length: number | null;
+  readonly bytes: number | null;
+  readonly charset: string | null;
+  readonly collation: string | null;
+}
+
+interface Index {
+  readonly name: string;
+  readonly unique: boolean | number;
+  /** Its columns in order; one of which only the beginning is in it has a mark. */
+  readonly columns: string;
+}
+
+/** Of the server. `cast`, since a client may take JSON for something else than a text. */
+const SERVER = statement('select cast(json_array(version(), @@global.time_zone) as char)');
+
+/** Where names of tables differ in case only, they are different tables, unless the server says otherwise. */
+const IS_OURS = (alias: string): string =>
+  `${alias}.table_schema = coalesce(:schema, database())
+  and (binary ${alias}.table_name = binary :table or (@@lower_case_table_names > 0 and lower(${alias}.table_name) = lower(:table)))`;
+
+const COLUMNS =
+  statement(`select cast(json_object('name', c.column_name, 'engine', t.engine, 'type', c.data_type,
+  'digits', c.datetime_precision, 'length', c.character_maximum_length, 'bytes', c.character_octet_length,
+  'charset', c.character_set_name, 'collation', c.collation_name) as char)
+from information_schema.columns c
+join information_schema.tables t on t.table_schema = c.table_schema and t.table_name = c.table_name
+where ${IS_OURS('c')} and ${IS_OURS('t')}`);
+
+const INDEXES = statement(`select cast(json_object('name', s.index_name, 'unique', max(s.non_unique) = 0,
+  'columns', group_concat(concat(s.column_name, if(s.sub_part is null, '', '(part)')) order by s.seq_in_index separator ',')) as char)
+from information_schema.statistics s
+where ${IS_OURS('s')}
+group by s.index_name`);
+
+const parse = <T>(rows: readonly string[]): T[] => rows.map((row) => JSON.parse(row) as T);
+
+const TEXTS = ['varchar', 'char', 'varbinary'];
+const INSTANTS = ['timestamp', 'datetime'];
+/** With fewer digits a lease is rounded by more than a holder's safety margin. */
+const FEWEST_DIGITS = 3;
+/** Character sets and collations stand in statements. */
+const SQL_WORD = /^\w+$/;
+
+function fit(
+  columns: readonly Column[],
+  indexes: readonly Index[],
+  names: TableNames,
+  dialect: Dialect,
+  serverZone: string,
+): Table {
+  const { columns: c } = names;
+  const found = new Map(columns.map((column) => [column.name.toLowerCase(), column]));
+  const column = (wanted: string, types: readonly string[]): Column | undefined => {
+    const it = found.get(wanted.toLowerCase());
+    if (it && !types.includes(it.type)) {
+      throw unfit(`its column ${quote(wanted)} is of type ${it.type}, not ${types.join(' or ')}`);
+    }
+    return it;
+  };
+  const needed = [c.name, c.lockUntil, c.lockedAt, c.lockedBy].filter(
+    (wanted) => !found.has(wanted.toLowerCase()),
+  );
+  if (needed.length > 0) throw unfit(`it has no column ${needed.map(quote).join(', ')}`);
+  const engine = columns[0]?.engine;
+  if (engine !== 'InnoDB') {
+    throw unfit(
+      `its engine is ${engine ?? 'none (a view?)'}, and a table of locks needs the transactions of InnoDB`,
+    );
+  }
+
+  const unique = indexes.filter((index) => Boolean(index.unique));
+  const covers = (...wanted: readonly string[]): Index | undefined =>
+    unique.find((index) => index.columns.toLowerCase() === wanted.join(',').toLowerCase());
+  if (covers(c.name) === undefined) {
+    throw unfit(`its column ${quote(c.name)} is not the primary key, nor unique`);
+  }
+  const instants = [c.lockUntil, c.lockedAt].map((wanted) => column(wanted, INSTANTS) as Column);
+  for (const { name, digits } of instants) {
+    if ((digits ?? 0) < FEWEST_DIGITS) {
+      throw unfit(`its column ${quote(name)} keeps ${digits ?? 0} digits of a second, and 3 are needed`);
+    }
+  }
+  return {
+    names,
+    dialect,
+    hasToken: column(c.fencingToken, ['bigint']) !== undefined,
+    hasSlot: column(c.slot, ['bigint']) !== undefined,
+    guardIndex: covers(c.name, c.lockedBy)?.name,
+    key: textColumn(column(c.name, TEXTS) as Column),
+    owner: textColumn(column(c.lockedBy, TEXTS) as Column),
+    inSessionZone: instants.some(({ type }) => type === 'timestamp'),
+    serverZone,
+  };
+}
+
+function textColumn({ name, length, bytes, charset, collation }: Column): TextColumn {
+  for (const word of [charset, collation]) {
+    if (word !== null && !SQL_WORD.test(word)) throw unfit(`its column ${quote(name)} is in ${word}`);
+  }
+  return {
+    max: (charset === null ? bytes : length) ?? 0,
+    charset: charset ?? undefined,
+    collation: collation ?? undefined,
+  };
+}
+
+function unfit(why: string): Error {
+  return new Unfit(
+    `the table can not hold locks: ${why}. Give another \`table\`, or the names of its \`columns\``,
+  );
+}

@@ -1,0 +1,46 @@
+/** A statement with places for values. Its text is the same for every call, so that it can be prepared. */
+export interface Statement {
+  readonly text: string;
+  /** Which value stands at which place. */
+  readonly places: readonly string[];
+}
+
+/**
+ * A statement and the values for its places. All are ASCII texts (keys as hexadecimal), so that neither the character
+ * set of a connection nor a client's idea of types can change them.
+ */
+export interface Call {
+  readonly text: string;
+  readonly values: readonly (string | null)[];
+}
+
+export type Values = Readonly<Record<string, string | number | null | undefined>>;
+
+/** Reads a text whose places have names, such as `:owner`; the server knows them by their order only. */
+export function statement(named: string): Statement {
+  const places: string[] = [];
+  const text = named.replace(/:([a-z]\w*)/gi, (_place, name: string) => {
+    places.push(name);
+    return '?';
+  });
+  return { text, places };
+}
+
+export function call({ text, places }: Statement, values: Values = {}): Call {
+  return {
+    text,
+    values: places.map((place) => {
+      const value = values[place];
+      return value == null ? null : String(value);
+    }),
+  };
+}
+
+/** A text as hexadecimal digits of its UTF-8. */
+export function hex(text: string): string {
+  return Buffer.from(text).toString('hex');
+}
+
+export function unhex(digits: string): string {
+  return Buffer.from(digits, 'hex').toString();
+}

@@ -1,0 +1,321 @@
+import type { AcquireRequest, ReleaseRequest, RenewRequest } from '../../provider/lock-provider.js';
+import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
+import { RELEASED_MARK } from '../../provider/released-owner.js';
+import type { Verb } from './dialect.js';
+import { quote } from './quote.js';
+import type { Table, TextColumn } from './schema.js';
+import { type Call, call, hex, type Statement, statement } from './statement.js';
+
+/*
+ * Why these statements are right.
+ *
+ * Two steps, the first of which decides nothing. Who wants a key looks at its record with a plain read: that locks
+ * nothing, waits for nobody's row lock, and leaves no event in the binary log, as even an update of no row does in MIXED
+ * format. Most callers are refused by it. Who sees a free record takes it by an update that asks everything once more,
+ * of the newest version of the row, in the step that locks it: the owner that was seen, the end, the slot. Who saw no
+ * record inserts one; of several that do, the primary key lets one in.
+ *
+ * One instant a statement. `utc_timestamp` is read when the statement begins, and does not change any more. While
+ * a statement waits, its instant grows old. That is the safe side: of an old instant more leases are still running,
+ * and the lease that we write ends a little early, while the holder counts from before it sent the request.
+ *
+ * Wall times in UTC. `utc_timestamp` does not know of zones, and a DATETIME column keeps what it is told. A TIMESTAMP
+ * column takes a value for a wall time in the zone of the session and keeps the instant, and ShedLock writes UTC
+ * into it all the same. So each statement says in which zone it is to be understood, the same one for all; what one
+ * writes, every other reads as it was written, and sessions in whatever zone agree.
+ *
+ * Locks. InnoDB locks entries of indexes. A guard (`guard(tx)`) locks the entry of key and owner in a unique index
+ * of its own, shared. A renewal changes no column of that index, so it passes. Who takes the key changes the owner,
+ * meets the lock and is refused; so is Java. Renewals and purges must therefore reach their rows through the primary
+ * key, and lock nothing else: hence the `force index`.
+ *
+ * Nobody waits. MariaDB ends the wait for a lock at once, as an error, which is a refusal; MySQL can not wait for less than a second, so
+ * there a subquery locks the row first and skips it if it is locked. Renewals of many rows do that on both, so that one
+ * row that is locked spoils no other.
+ *
+ * Who was first is told by `last_insert_id(expression)`, whose value comes back with the count of changed rows: the
+ * token of a grant, or the instant of a renewal. The last one is for the rare case that a renewal changed fewer rows than it
+ * should have: then a second look tells what became of each.
+ */
+
+/** How long a release waits for somebody who has its record locked: it has no second chance but a retry. */
+const RELEASE_WAIT_S = 1;
+/** A guard waits for those who are taking the key or giving it back at this moment. */
+const GUARD_WAIT_S = 1;
+
+/** Rows that one statement reads or deletes. */
+export const PAGE = 1_000;
+
+const NOW = 'utc_timestamp(6)';
+const microsOf = (instant: string): string => `timestampdiff(microsecond, '1970-01-01', ${instant})`;
+/** The instant of the statement, in microseconds since 1970. */
+const NOW_US = microsOf(NOW);
+const NOW_MS = `(${NOW_US} div 1000)`;
+/**
+ * The token of a new record comes from a clock that is read when it is made: so it passes that of a record that was
+ * purged between our instant and now. (`sysdate` and `now` are of one zone, so only how far they are apart counts.)
+ */
+const CLOCK_US = `(${NOW_US} + greatest(0, timestampdiff(microsecond, now(6), sysdate(6))))`;
+
+const int = (place: string): string => `cast(:${place} as signed)`;
+
+/** What a look at a key found. */
+export type Seen = readonly [
+  /** No transaction is open, and none begins with each statement. */
+  alone: number | boolean,
+  /** Until the record is free; null if there is none. */
+  left: number | null,
+  slotRefused: number | boolean,
+  /** The slot that is asked for. */
+  slot: number | null,
+  /** Key and owner as they stand in the record, as hexadecimal; null if there is none. */
+  key: string | null,
+  owner: string | null,
+];
+
+/** Of a grant whose renewal did not change it. */
+export type Undecided = readonly [
+  index: number,
+  /** Nobody else had it locked, so what follows is final. */
+  decided: number | boolean,
+  live: number | boolean,
+  renewed: number | boolean,
+];
+
+export interface RecordRow {
+  readonly key: string;
+  readonly owner: string | null;
+  readonly token: number | null;
+  readonly slot: number | null;
+  readonly left: number | null;
+  readonly ago: number | null;
+}
+
+/** The statements for one table. Those that read answer rows of one text with JSON in it. */
+export interface Statements {
+  /** → one {@link Seen}. */
+  look(request: AcquireRequest): Call;
+  /** → 1 if it was taken; the token as insert id. */
+  take(request: AcquireRequest, seen: Seen): Call;
+  /** → 1 if it was made; the token as insert id. */
+  make(request: AcquireRequest, seen: Seen): Call;
+  /** → how many were renewed; the instant as insert id. */
+  renewMany(requests: readonly RenewRequest[]): Call;
+  /** → an {@link Undecided} for each that is still there with its owner. */
+  checkRenewed(requests: readonly RenewRequest[], renewedAtUs: number): Call;
+  /** → 1 if the grant was live. */
+  release(request: ReleaseRequest): Call;
+  /** → 1 if the key was not free. */
+  forceRelease(key: string): Call;
+  /** → whether a statement stands alone; see {@link Seen}. */
+  alone: Call;
+  /** → {@link RecordRow}s, keys and owners as hexadecimal. */
+  inspect(key: string | undefined, after: string): Call;
+  /** → keys as hexadecimal. */
+  idle(idleMs: number): Call;
+  /** → how many of these records are gone. */
+  purge(keys: readonly string[], idleMs: number): Call;
+  /** In a transaction of somebody else → `[is one open, 1]`, or nothing. */
+  guard(key: string, owner: string): Call;
+}
+
+export function statementsFor(
+  { names, dialect, hasToken, hasSlot, guardIndex, key: keyColumn, owner: ownerColumn, ...found }: Table,
+  sessionTimeZone: string | undefined,
+): Statements {
+  const table = names.quoted;
+  const key = quote(names.columns.name);
+  const until = quote(names.columns.lockUntil);
+  const at = quote(names.columns.lockedAt);
+  const by = quote(names.columns.lockedBy);
+  const token = quote(names.columns.fencingToken);
+  const slot = quote(names.columns.slot);
+  const { alone } = dialect;
+  /** Part of a statement for a table that has the column. */
+  const ifToken = (sql: string): string => (hasToken ? sql : '');
+  const primary = 'force index (primary)';
+  const guarded = guardIndex === undefined ? primary : `force index (${quote(guardIndex)})`;
+
+  const zone = found.inSessionZone ? (sessionTimeZone ?? found.serverZone) : '+00:00';
+  const begin = (verb: Verb, waitS = 0): string => dialect.begin(verb, { zone, waitS });
+
+  /** The bytes of a text, in hexadecimal, as a value that is compared as the column is. */
+  const textOf = (digits: string, { charset, collation }: TextColumn): string => {
+    if (charset === undefined) return `unhex(${digits})`;
+    const utf8 = `convert(unhex(${digits}) using utf8mb4)`;
+    return `${charset === 'utf8mb4' ? utf8 : `convert(${utf8} using ${charset})`} collate ${collation}`;
+  };
+  const keyOf = (digits: string): string => textOf(digits, keyColumn);
+  const ownerOf = (digits: string): string => textOf(digits, ownerColumn);
+  const bytesOf = (column: string): string => `cast(convert(${column} using utf8mb4) as binary)`;
+  const digitsOf = (column: string): string => `hex(convert(${column} using utf8mb4))`;
+
+  /** How many milliseconds an instant of row `t` lies ahead. */
+  const ahead = (column: string): string => `ceil(timestampdiff(microsecond, ${NOW}, t.${column}) / 1000)`;
+  const after = (place: string): string => `${NOW} + interval ${place} microsecond`;
+  /** The end of a release: whole milliseconds, so that a column with three digits does not round it up. */
+  const released = `greatest(utc_timestamp(3), t.${at})`;
+  const nextToken = `greatest(coalesce(t.${token}, 0) + 1, ${NOW_US}, ${int('least')})`;
+  const firstToken = `greatest(${CLOCK_US}, ${int('least')})`;
+  /** A table without tokens: only the grant has one. */
+  const handOut = (value: string): string => (hasToken ? '' : `and last_insert_id(${value}) > 0`);
+
+  const asked = `coalesce(${int('slot')}, ${NOW_MS} div ${int('period')} * ${int('period')})`;
+  /** Stale, or too far ahead. */
+  const outOfRange = (wanted: string): string =>
+    `(${wanted} <= ${NOW_MS} - ${SLOT_MEMORY_MS} or ${wanted} > ${NOW_MS} + ${SLOT_AHEAD_MS})`;
+  /** The slot is the one that was looked at, in range, and (if it is of a period) still the present one. */
+  const sameSlot = `not ${outOfRange(int('slot'))}
+  and coalesce(${NOW_MS} div ${int('period')} * ${int('period')} = ${int('slot')}, true)`;
+  const recorded = `if(:claims = '1', ${int('slot')}, null)`;
+
+  const look = (withSlot: boolean): Statement =>
+    statement(`${begin('select')} cast(json_array(${alone}, ${ahead(until)},
+  ${withSlot ? `coalesce(t.${slot} >= ${asked}, false) or ${outOfRange(asked)}` : 'false'},
+  ${withSlot ? asked : 'null'}, ${digitsOf(`t.${key}`)}, ${digitsOf(`t.${by}`)}) as char)
+from (select 1 as one) always left join ${table} t on t.${key} = ${keyOf(':key')}`);
+
+  const take = (withSlot: boolean): Statement => {
+    const isFree = (row: string): string =>
+      `${row}.${key} = ${keyOf(':key')} and ${row}.${by} = ${ownerOf(':seen')} and coalesce(${row}.${until} <= ${NOW}, true)`;
+    return statement(`${begin('update')} ${table} t
+set t.${until} = ${after(':lease')}, t.${at} = ${NOW}, t.${by} = :owner
+  ${ifToken(`, t.${token} = last_insert_id(${nextToken})`)}
+  ${withSlot ? `, t.${slot} = coalesce(greatest(t.${slot}, ${recorded}), ${recorded}, t.${slot})` : ''}
+where ${isFree('t')} and ${alone}
+  ${withSlot ? `and coalesce(t.${slot} < ${int('slot')}, true) and ${sameSlot}` : ''}
+  ${
+    dialect.boundsWait
+      ? ''
+      : `and t.${key} = (select f.k from (
+    select s.${key} as k from ${table} s ${guarded} where ${isFree('s')} for update skip locked) f)`
+  }
+  ${handOut(firstToken)}`);
+  };
+
+  const make = (withSlot: boolean): Statement =>
+    statement(`${begin('insert')} into ${table}
+  (${key}, ${until}, ${at}, ${by} ${ifToken(`, ${token}`)} ${withSlot ? `, ${slot}` : ''})
+select ${keyOf(':key')}, ${after(':lease')}, ${NOW}, :owner
+  ${ifToken(`, last_insert_id(${firstToken})`)} ${withSlot ? `, ${recorded}` : ''}
+from dual
+where ${alone} ${withSlot ? `and ${sameSlot}` : ''} ${handOut(firstToken)}`);
+
+  /** Grants that a call names. */
+  const named = `json_table(:grants, '$[*]' columns (
+    i int path '$[0]', k varchar(4096) path '$[1]', o varchar(1024) path '$[2]',
+    lease bigint path '$[3]', at_least bigint path '$[4]')) w`;
+  const theirRow = (row: string): string =>
+    `${row}.${key} = ${keyOf('w.k')} and ${row}.${by} = ${ownerOf('w.o')}`;
+
+  // The subquery locks the rows, and passes over those that somebody else has locked. A column that its table
+  // changes by itself (`on update current_timestamp`) stays if it is set to what it is.
+  const renewMany = statement(`${begin('update')} ${table} t join (
+  select straight_join s.${key} as k, max(w.lease) as lease, max(w.at_least) as at_least
+  from ${named} join ${table} s ${primary} on ${theirRow('s')}
+  where s.${until} > ${NOW} and ${alone} and last_insert_id(${NOW_US}) > 0
+  group by s.${key}
+  for update skip locked) x on t.${key} = x.k
+set t.${until} = greatest(t.${until}, ${after('x.lease')}, t.${at} + interval x.at_least microsecond), t.${at} = t.${at}`);
+
+  const checkRenewed = statement(`${begin('select')} cast(json_array(
+  w.i, x.k is not null, coalesce(x.live, false), coalesce(x.end >= ${int('at')} + w.lease - 1000, false)) as char)
+from ${named} join ${table} t on ${theirRow('t')} left join (
+  select straight_join s.${key} as k, s.${until} > ${NOW} as live, ${microsOf(`s.${until}`)} as end
+  from ${named} join ${table} s ${primary} on ${theirRow('s')}
+  for update skip locked) x on t.${key} = x.k`);
+
+  const release = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
+set t.${until} = greatest(${released}, t.${at} + interval :keep microsecond), t.${at} = t.${at},
+  t.${by} = concat('${RELEASED_MARK}', t.${by})
+  ${hasSlot ? `, t.${slot} = coalesce(greatest(t.${slot}, ${int('slot')}), ${int('slot')}, t.${slot})` : ''}
+where t.${key} = ${keyOf(':key')} and t.${by} = :owner and t.${until} > ${NOW} and ${alone}`);
+
+  const forceRelease = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
+set t.${until} = ${released}, t.${at} = t.${at},
+  t.${by} = if(t.${by} like '${RELEASED_MARK}%', t.${by}, left(concat('${RELEASED_MARK}', t.${by}), ${ownerColumn.max}))
+  ${ifToken(`, t.${token} = greatest(coalesce(t.${token}, 0) + 1, ${NOW_US})`)}
+where t.${key} = ${keyOf(':key')} and ${bytesOf(`t.${key}`)} = unhex(:key) and t.${until} > ${NOW} and ${alone}`);
+
+  const inspect = (condition: string): Statement =>
+    statement(`${begin('select')} cast(json_object('key', ${digitsOf(`t.${key}`)}, 'owner', ${digitsOf(`t.${by}`)},
+  'left', ${ahead(until)}, 'ago', -(${ahead(at)}),
+  'token', ${hasToken ? `t.${token}` : 'null'}, 'slot', ${hasSlot ? `t.${slot}` : 'null'}) as char)
+from ${table} t where ${condition} order by ${bytesOf(`t.${key}`)} limit ${PAGE}`);
+
+  const isIdle = (row: string): string =>
+    `coalesce(${row}.${until} < ${NOW} - interval :idle microsecond, true)
+  ${hasSlot ? `and coalesce(${row}.${slot} <= ${NOW_MS} - ${SLOT_MEMORY_MS}, true)` : ''}
+  ${ifToken(`and coalesce(${row}.${token} < ${NOW_US}, true)`)}`;
+
+  const idle = statement(
+    `${begin('select')} ${digitsOf(`t.${key}`)} from ${table} t where ${isIdle('t')} limit ${PAGE}`,
+  );
+  const purge = statement(`${begin('delete')} t from ${table} t join (
+  select straight_join s.${key} as k
+  from json_table(:keys, '$[*]' columns (k varchar(4096) path '$')) w
+    join ${table} s ${primary} on s.${key} = ${keyOf('w.k')}
+  where ${isIdle('s')} and ${alone}
+  for update skip locked) x on t.${key} = x.k`);
+
+  const guard =
+    statement(`${begin('select', GUARD_WAIT_S)} cast(json_array(${dialect.inTransaction}, 1) as char)
+from ${table} t ${guarded}
+where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')} lock in share mode`);
+
+  const texts = {
+    look: look(false),
+    lookSlot: look(true),
+    take: take(false),
+    takeSlot: take(true),
+    make: make(false),
+    makeSlot: make(true),
+    one: inspect(`t.${key} = ${keyOf(':key')} and ${bytesOf(`t.${key}`)} = unhex(:key)`),
+    page: inspect(`${bytesOf(`t.${key}`)} > unhex(:after)`),
+  };
+  const micros = (ms: number): number => ms * 1_000;
+  const grantsOf = (requests: readonly RenewRequest[]): string =>
+    JSON.stringify(
+      requests.map(({ key: wanted, owner, leaseMs, atLeastMs = 0 }, i) => [
+        i,
+        hex(wanted),
+        hex(owner),
+        micros(leaseMs),
+        micros(atLeastMs),
+      ]),
+    );
+  const grantOf = (request: AcquireRequest, [, , , seenSlot, , seenOwner]: Seen) => ({
+    key: hex(request.key),
+    owner: request.owner,
+    lease: micros(request.leaseMs),
+    least: request.minToken ?? 0,
+    seen: seenOwner,
+    slot: seenSlot,
+    period: request.oncePerMs,
+    claims: request.claim === 'release' ? '0' : '1',
+  });
+  return {
+    look: ({ key: wanted, slot: instant, oncePerMs }) =>
+      asksForSlot({ slot: instant, oncePerMs })
+        ? call(texts.lookSlot, { key: hex(wanted), slot: instant, period: oncePerMs })
+        : call(texts.look, { key: hex(wanted) }),
+    take: (request, seen) => call(asksForSlot(request) ? texts.takeSlot : texts.take, grantOf(request, seen)),
+    make: (request, seen) => call(asksForSlot(request) ? texts.makeSlot : texts.make, grantOf(request, seen)),
+    renewMany: (requests) => call(renewMany, { grants: grantsOf(requests) }),
+    checkRenewed: (requests, renewedAtUs) =>
+      call(checkRenewed, { grants: grantsOf(requests), at: renewedAtUs }),
+    release: ({ key: wanted, owner, keepMs = 0, slot: done }) =>
+      call(release, { key: hex(wanted), owner, keep: micros(keepMs), slot: done }),
+    forceRelease: (wanted) => call(forceRelease, { key: hex(wanted) }),
+    alone: call(statement(`select cast(json_array(${alone}) as char)`)),
+    inspect: (wanted, last) =>
+      wanted === undefined ? call(texts.page, { after: hex(last) }) : call(texts.one, { key: hex(wanted) }),
+    idle: (idleMs) => call(idle, { idle: micros(idleMs) }),
+    purge: (keys, idleMs) => call(purge, { keys: JSON.stringify(keys), idle: micros(idleMs) }),
+    guard: (wanted, owner) => call(guard, { key: hex(wanted), owner: hex(owner) }),
+  };
+}
+
+export function asksForSlot({ slot, oncePerMs }: Pick<AcquireRequest, 'slot' | 'oncePerMs'>): boolean {
+  return slot !== undefined || oncePerMs !== undefined;
+}

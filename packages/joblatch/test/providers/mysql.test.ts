@@ -1,0 +1,46 @@
+import { nodeRuntime } from 'joblatch';
+import { migrateMysql } from 'joblatch/mysql';
+import { afterAll, beforeAll } from 'vitest';
+import { CLIENT_NAMES, type ClientName, moduleUrl, openMysql } from '../support/mysql-clients.js';
+import { behindTheBack, describeWithMariadb, home, keepsTheContract } from '../support/mysql-server.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+
+/** A host whose wall clock is wrong. */
+const skewed = (ms: number) => ({ ...nodeRuntime, wall: () => Date.now() + ms });
+
+/** A single connection does not come back by itself. */
+const RECONNECTS: readonly ClientName[] = ['mysql2 pool', 'mysql2 pool with callbacks', 'mariadb pool'];
+
+for (const name of CLIENT_NAMES) {
+  describeWithMariadb(`MariaDB through ${name} keeps the contract`, (server) => {
+    const at = home(server);
+    const table = at.freshTable();
+    let proxy: TcpProxy;
+    beforeAll(async () => {
+      await migrateMysql({ pool: at.console, table });
+      proxy = await TcpProxy.to(at.url);
+    });
+    afterAll(() => proxy.cut());
+    const throughProxy = (): string => {
+      const url = new URL(at.url);
+      url.port = new URL(proxy.url).port;
+      return url.href;
+    };
+    const reconnects = RECONNECTS.includes(name);
+    keepsTheContract(
+      {
+        open: () => openMysql(name, throughProxy(), { table }),
+        openSkewed: (ms) => openMysql(name, at.url, { table, runtime: skewed(ms) }),
+        ...behindTheBack(at, () => table),
+        ...(reconnects && {
+          interrupt: async () => {
+            await proxy.cut();
+            return () => proxy.restore();
+          },
+        }),
+        moduleUrl: moduleUrl(name, at.url, table),
+      },
+      ['noSlots', ...(reconnects ? [] : (['interrupt'] as const))],
+    );
+  });
+}
