@@ -21,7 +21,7 @@ import { checkOptions, type MysqlProviderOptions, type Settings } from './option
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
 import { unhex } from './statement.js';
-import { asksForSlot, PAGE, type RecordRow, type Seen, type Undecided } from './statements.js';
+import { asksForSlot, type Checked, PAGE, type RecordRow, type Seen } from './statements.js';
 
 /**
  * Locks in a table of a MariaDB (10.6 or later) or MySQL (8.0.17 or later) database, or in one that Java's ShedLock
@@ -200,15 +200,19 @@ async function renew(
   const reply = await orNothing(query(statements.renewMany(requests)));
   if (reply.changed === distinct) return requests.map(() => 'ok');
   await expectAlone(query, statements);
-  // Whoever is not there with its owner has lost it.
-  const answers: RenewResult[] = requests.map(() => 'lost');
-  const { rows } = await query(statements.checkRenewed(requests, reply.insertId));
-  for (const row of rows) {
-    const [index, decided, live, renewed] = JSON.parse(row) as Undecided;
-    if (!decided) answers[index] = 'unknown';
-    else if (live) answers[index] = renewed && reply.insertId > 0 ? 'ok' : 'unknown';
+  const answers: (RenewResult | undefined)[] = requests.map(() => undefined);
+  for (const row of (await query(statements.checkRenewed(requests, reply.insertId))).rows) {
+    const [index, live, renewed] = JSON.parse(row) as Checked;
+    answers[index] = !live ? 'lost' : renewed && reply.insertId > 0 ? 'ok' : 'unknown';
   }
-  return answers;
+  if (answers.includes(undefined)) {
+    // Somebody else has these locked; who is not among them has lost it.
+    for (const row of (await query(statements.stillThere(requests))).rows) {
+      const [index] = JSON.parse(row) as readonly [number];
+      answers[index] ??= 'unknown';
+    }
+  }
+  return answers.map((answer) => answer ?? 'lost');
 }
 
 /** As if it had changed nothing, if it had to give way: then nothing was. */
@@ -241,11 +245,11 @@ function checkFits(request: AcquireRequest, table: Table): void {
       { key },
     );
   }
-  const beyond = BEYOND[table.key.charset ?? 'binary'] ?? BEYOND_ASCII;
-  if (beyond?.test(key)) {
+  const { charset } = table.key;
+  if (charset !== undefined && !(FITTING[charset] ?? ASCII).test(key)) {
     throw new LockOptionsError(
       `The key ${JSON.stringify(key)} has a character that may not fit into ${column(table.names.columns.name)}, which is in ` +
-        `${table.key.charset}. Make it utf8mb4, or use other keys.`,
+        `${charset}. Make it utf8mb4, or use other keys.`,
       { key },
     );
   }
@@ -260,14 +264,13 @@ function checkFits(request: AcquireRequest, table: Table): void {
   if (asksForSlot(request) && !table.hasSlot) throw noSlots(key, table);
 }
 
-/** What a character set lacks. Of the many small ones we only rely on what they all have. */
-const BEYOND: Readonly<Record<string, RegExp | null>> = {
-  binary: null,
-  utf8mb4: null,
-  utf8mb3: /[\u{10000}-\u{10FFFF}]/u,
-  utf8: /[\u{10000}-\u{10FFFF}]/u,
+/** What a character set has. Of the many small ones we only rely on what they all have. */
+const FITTING: Readonly<Record<string, RegExp>> = {
+  utf8mb4: /^/,
+  utf8mb3: /^[^\u{10000}-\u{10FFFF}]*$/u,
+  utf8: /^[^\u{10000}-\u{10FFFF}]*$/u,
 };
-const BEYOND_ASCII = /[^ -~]/;
+const ASCII = /^[ -~]*$/;
 
 function noSlots(key: string, { names }: Table): LockOptionsError {
   return new LockOptionsError(

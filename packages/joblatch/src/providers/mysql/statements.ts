@@ -31,7 +31,8 @@ import { type Call, call, hex, type Statement, statement } from './statement.js'
  *
  * Nobody waits. MariaDB ends the wait for a lock at once, as an error, which is a refusal; MySQL can not wait for less than a second, so
  * there a subquery locks the row first and skips it if it is locked. Renewals of many rows do that on both, so that one
- * row that is locked spoils no other.
+ * row that is locked spoils no other. (A subquery that is merged into its statement locks nothing: `group by` and
+ * `limit` keep it apart.)
  *
  * Who was first is told by `last_insert_id(expression)`, whose value comes back with the count of changed rows: the
  * token of a grant, or the instant of a renewal. The last one is for the rare case that a renewal changed fewer rows than it
@@ -73,14 +74,8 @@ export type Seen = readonly [
   owner: string | null,
 ];
 
-/** Of a grant whose renewal did not change it. */
-export type Undecided = readonly [
-  index: number,
-  /** Nobody else had it locked, so what follows is final. */
-  decided: number | boolean,
-  live: number | boolean,
-  renewed: number | boolean,
-];
+/** Of a grant, while nobody else has its record locked: so it is final. */
+export type Checked = readonly [index: number, live: number | boolean, renewed: number | boolean];
 
 export interface RecordRow {
   readonly key: string;
@@ -101,8 +96,10 @@ export interface Statements {
   make(request: AcquireRequest, seen: Seen): Call;
   /** → how many were renewed; the instant as insert id. */
   renewMany(requests: readonly RenewRequest[]): Call;
-  /** → an {@link Undecided} for each that is still there with its owner. */
+  /** → a {@link Checked} for each that is there with its owner, and that nobody else has locked. */
   checkRenewed(requests: readonly RenewRequest[], renewedAtUs: number): Call;
+  /** → `[index]` of each that is there with its owner. */
+  stillThere(requests: readonly RenewRequest[]): Call;
   /** → 1 if the grant was live. */
   release(request: ReleaseRequest): Call;
   /** → 1 if the key was not free. */
@@ -188,7 +185,7 @@ where ${isFree('t')} and ${alone}
     dialect.boundsWait
       ? ''
       : `and t.${key} = (select f.k from (
-    select s.${key} as k from ${table} s ${guarded} where ${isFree('s')} for update skip locked) f)`
+    select s.${key} as k from ${table} s ${guarded} where ${isFree('s')} limit 1 for update skip locked) f)`
   }
   ${handOut(firstToken)}`);
   };
@@ -218,12 +215,12 @@ where ${alone} ${withSlot ? `and ${sameSlot}` : ''} ${handOut(firstToken)}`);
   for update skip locked) x on t.${key} = x.k
 set t.${until} = greatest(t.${until}, ${after('x.lease')}, t.${at} + interval x.at_least microsecond), t.${at} = t.${at}`);
 
-  const checkRenewed = statement(`${begin('select')} cast(json_array(
-  w.i, x.k is not null, coalesce(x.live, false), coalesce(x.end >= ${int('at')} + w.lease - 1000, false)) as char)
-from ${named} join ${table} t on ${theirRow('t')} left join (
-  select straight_join s.${key} as k, s.${until} > ${NOW} as live, ${microsOf(`s.${until}`)} as end
-  from ${named} join ${table} s ${primary} on ${theirRow('s')}
-  for update skip locked) x on t.${key} = x.k`);
+  const checkRenewed = statement(`${begin('select')} straight_join cast(json_array(
+  w.i, s.${until} > ${NOW}, ${microsOf(`s.${until}`)} >= ${int('at')} + w.lease - 1000) as char)
+from ${named} join ${table} s ${primary} on ${theirRow('s')}
+for update skip locked`);
+  const stillThere = statement(`${begin('select')} straight_join cast(json_array(w.i) as char)
+from ${named} join ${table} s ${primary} on ${theirRow('s')}`);
 
   const release = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
 set t.${until} = greatest(${released}, t.${at} + interval :keep microsecond), t.${at} = t.${at},
@@ -256,6 +253,7 @@ from ${table} t where ${condition} order by ${bytesOf(`t.${key}`)} limit ${PAGE}
   from json_table(:keys, '$[*]' columns (k varchar(4096) path '$')) w
     join ${table} s ${primary} on s.${key} = ${keyOf('w.k')}
   where ${isIdle('s')} and ${alone}
+  group by s.${key}
   for update skip locked) x on t.${key} = x.k`);
 
   const guard =
@@ -304,6 +302,7 @@ where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')} lock in sha
     renewMany: (requests) => call(renewMany, { grants: grantsOf(requests) }),
     checkRenewed: (requests, renewedAtUs) =>
       call(checkRenewed, { grants: grantsOf(requests), at: renewedAtUs }),
+    stillThere: (requests) => call(stillThere, { grants: grantsOf(requests) }),
     release: ({ key: wanted, owner, keepMs = 0, slot: done }) =>
       call(release, { key: hex(wanted), owner, keep: micros(keepMs), slot: done }),
     forceRelease: (wanted) => call(forceRelease, { key: hex(wanted) }),
