@@ -1,17 +1,24 @@
 import { nodeRuntime } from 'joblatch';
 import { migrateMysql } from 'joblatch/mysql';
 import { afterAll, beforeAll } from 'vitest';
-import { CLIENT_NAMES, type ClientName, moduleUrl, openMysql } from '../support/mysql-clients.js';
+import { type ClientName, moduleUrl, openMysql } from '../support/mysql-clients.js';
 import { behindTheBack, describeWithMariadb, home, keepsTheContract } from '../support/mysql-server.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
 /** A host whose wall clock is wrong. */
 const skewed = (ms: number) => ({ ...nodeRuntime, wall: () => Date.now() + ms });
 
+/** (The pool with callbacks has the pool with promises inside.) */
+const CLIENTS: readonly ClientName[] = [
+  'mysql2 pool',
+  'mysql2 connection',
+  'mariadb pool',
+  'mariadb connection',
+];
 /** A single connection does not come back by itself. */
-const RECONNECTS: readonly ClientName[] = ['mysql2 pool', 'mysql2 pool with callbacks', 'mariadb pool'];
+const RECONNECTS: readonly ClientName[] = ['mysql2 pool', 'mariadb pool'];
 
-for (const name of CLIENT_NAMES) {
+for (const name of CLIENTS) {
   describeWithMariadb(`MariaDB through ${name} keeps the contract`, (server) => {
     const at = home(server);
     const table = at.freshTable();

@@ -53,5 +53,10 @@ export declare function openMysql(
   options?: OpenOptions,
 ): Promise<LockProvider>;
 export declare function open(): Promise<LockProvider>;
-export declare function moduleUrl(client: ClientName, url: string, table: string, setUp?: string): URL;
+export declare function moduleUrl(
+  client: ClientName,
+  url: string,
+  table: string,
+  setUps?: readonly string[],
+): URL;
 export declare const noClients: string | undefined;

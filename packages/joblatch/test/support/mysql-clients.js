@@ -107,20 +107,21 @@ export async function openMysql(name, url, { clientOptions, ...options } = {}) {
   return provider;
 }
 
-/** What `import(url)` gives to a worker. */
+/** What `import(url)` gives to a worker; of several ways to set sessions up each process has one. */
 export function open() {
   const { searchParams } = new URL(import.meta.url);
-  const setUp = searchParams.get('setUp') ?? undefined;
+  const setUps = searchParams.getAll('setUp');
   return openMysql(searchParams.get('client'), searchParams.get('url'), {
     table: searchParams.get('table'),
-    clientOptions: { setUp },
+    clientOptions: { setUp: setUps[process.pid % setUps.length] },
   });
 }
 
 /** The URL of this module for one client and table. */
-export function moduleUrl(client, url, table, setUp) {
+export function moduleUrl(client, url, table, setUps = []) {
   const module = new URL(import.meta.url);
-  module.search = new URLSearchParams({ client, url, table, ...(setUp && { setUp }) }).toString();
+  module.search = new URLSearchParams({ client, url, table }).toString();
+  for (const setUp of setUps) module.searchParams.append('setUp', setUp);
   return module;
 }
 
