@@ -40,19 +40,14 @@ function numberOf(error: unknown): number {
 
 const isOneOf = (error: unknown, ...numbers: readonly number[]): boolean => numbers.includes(numberOf(error));
 
-/**
- * Somebody else was faster, or is at it: has the row locked, has inserted it, has changed it since. Nothing was
- * written then.
- */
+/** The transaction had to give way to another one, and was undone. */
 export function isGivenWay(error: unknown): boolean {
-  return isOneOf(
-    error,
-    NUMBERS.lockWait,
-    NUMBERS.nowait,
-    NUMBERS.deadlock,
-    NUMBERS.recordChanged,
-    NUMBERS.duplicateKey,
-  );
+  return isOneOf(error, NUMBERS.deadlock, NUMBERS.recordChanged);
+}
+
+/** Somebody has locked what we would have had to wait for, or has inserted the same key. Nothing was written. */
+export function isTakenByOthers(error: unknown): boolean {
+  return isOneOf(error, NUMBERS.lockWait, NUMBERS.nowait, NUMBERS.duplicateKey);
 }
 
 /** The row was changed after the transaction's first read. */

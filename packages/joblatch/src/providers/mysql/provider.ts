@@ -15,7 +15,7 @@ import type {
 } from '../../provider/lock-provider.js';
 import { splitOwner } from '../../provider/released-owner.js';
 import type { Reply } from './client.js';
-import { isGivenWay, OpenTransaction } from './errors.js';
+import { isGivenWay, isTakenByOthers, OpenTransaction } from './errors.js';
 import { askInside, insideOf } from './guard.js';
 import { checkOptions, type MysqlProviderOptions, type Settings } from './options.js';
 import type { Query, Table } from './schema.js';
@@ -37,8 +37,6 @@ export function mysqlProvider(options: MysqlProviderOptions): LockProvider {
   return new MysqlProvider(checkOptions(options));
 }
 
-/** Who looks for a slot and finds that the record has changed since looks again, so that it can say why it is refused. */
-const LOOKS = 3;
 /** Grants that one statement renews. */
 const CHUNK = 1_000;
 
@@ -61,16 +59,11 @@ class MysqlProvider implements LockProvider {
   }
 
   acquire(request: AcquireRequest, options?: CallOptions): Promise<AcquireResult> {
-    return this.#session.run('acquire', request.key, options, async (layout, query) => {
+    return this.#session.run('acquire', request.key, options, async (layout, query, signal) => {
       checkFits(request, layout.table);
-      for (let looks = 1; ; looks += 1) {
-        const seen = await look(layout, query, request);
-        const refused = refusal(seen);
-        if (refused) return refused;
-        const token = await take(layout, query, request, seen);
-        if (token !== undefined) return granted(request, seen, token);
-        if (!asksForSlot(request) || looks === LOOKS) return { ok: false, reason: 'held' };
-      }
+      // A free key may be locked for a moment, even by somebody who wants a key beside it: InnoDB locks gaps too.
+      const result = await this.#session.retry(signal, () => attempt(layout, query, request));
+      return result ?? { ok: false, reason: 'held' };
     });
   }
 
@@ -148,6 +141,19 @@ class MysqlProvider implements LockProvider {
   }
 }
 
+/** Undefined if the key was free, and could not be taken all the same. */
+async function attempt(
+  layout: Layout,
+  query: Query,
+  request: AcquireRequest,
+): Promise<AcquireResult | undefined> {
+  const seen = await look(layout, query, request);
+  const refused = refusal(seen);
+  if (refused) return refused;
+  const token = await take(layout, query, request, seen);
+  return token === undefined ? undefined : granted(request, seen, token);
+}
+
 async function look({ table, statements }: Layout, query: Query, request: AcquireRequest): Promise<Seen> {
   const { rows } = await query(statements.look(request));
   const seen = JSON.parse(rows[0] as string) as Seen;
@@ -182,7 +188,7 @@ async function take(
     const reply = await query(isThere ? statements.take(request, seen) : statements.make(request, seen));
     return reply.changed > 0 ? reply.insertId : undefined;
   } catch (error) {
-    if (isGivenWay(error)) return undefined;
+    if (isTakenByOthers(error) || isGivenWay(error)) return undefined;
     throw error;
   }
 }
@@ -220,7 +226,7 @@ async function orNothing(reply: Promise<Reply>): Promise<Reply> {
   try {
     return await reply;
   } catch (error) {
-    if (isGivenWay(error)) return { rows: [], changed: 0, insertId: 0 };
+    if (isTakenByOthers(error) || isGivenWay(error)) return { rows: [], changed: 0, insertId: 0 };
     throw error;
   }
 }

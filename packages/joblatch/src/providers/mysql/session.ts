@@ -2,10 +2,14 @@ import { abandonable, type CallSignal, GaveUp, signalOf } from '../../provider/a
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
 import { type Connection, connectionTo } from './connection.js';
-import { asStoreError, isMadeByOthers, isOtherTable } from './errors.js';
+import { asStoreError, isGivenWay, isMadeByOthers, isOtherTable } from './errors.js';
 import type { Settings } from './options.js';
 import { describeExisting, migrate, type Query, type Table } from './schema.js';
 import { type Statements, statementsFor } from './statements.js';
+
+/** Who gave way to another transaction, or found a free key locked, this often is refused: the others are busy with it. */
+const TRIES = 6;
+const LONGEST_PAUSE_MS = 10;
 
 /** The table with its statements. */
 export interface Layout {
@@ -49,6 +53,15 @@ export class Session {
       });
     } catch (error) {
       throw asStoreError(error, { operation, key, table: this.#settings.names.shown });
+    }
+  }
+
+  /** Tries until there is a result, a few times; undefined if there is none then. */
+  async retry<T>(signal: CallSignal, attempt: () => Promise<T | undefined>): Promise<T | undefined> {
+    for (let tries = 1; ; tries += 1) {
+      const result = await attempt();
+      if (result !== undefined || tries === TRIES) return result;
+      await this.#pause(signal);
     }
   }
 
@@ -103,10 +116,26 @@ export class Session {
   }
 
   #querying(signal: CallSignal): Query {
-    return (call) => {
-      if (this.#closed) throw closed();
-      return this.#connection.ask(call, signal);
+    return async (call) => {
+      for (let attempt = 1; ; attempt += 1) {
+        if (this.#closed) throw closed();
+        try {
+          return await this.#connection.ask(call, signal);
+        } catch (error) {
+          if (!isGivenWay(error) || attempt === TRIES) throw error;
+        }
+        await this.#pause(signal);
+      }
     };
+  }
+
+  /** A moment by chance: transactions that were in each other's way must not meet again. */
+  async #pause(signal: CallSignal): Promise<void> {
+    const { runtime } = this.#settings;
+    const pause = new Promise<void>((resolve) => {
+      runtime.setTimer(resolve, LONGEST_PAUSE_MS * runtime.random());
+    });
+    await abandonable(pause, signal);
   }
 
   /** With the signal of the caller or, without one, with the limit of ours. */
