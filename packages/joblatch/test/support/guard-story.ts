@@ -51,8 +51,8 @@ const UNGUARDED_STOPS = 6;
 const TIMEOUT_MS = 20_000 + FULL * 60;
 
 const KEYS = Array.from({ length: 16 }, (_, i) => `counter-${i}`);
-const HOLDERS_PER_KEY = 3;
-const PROVIDERS = 4;
+const HOLDERS_PER_KEY = 2;
+const PROVIDERS = 2;
 /** Of the rounds that wait until the lease is over. */
 const LATE = 0.4;
 

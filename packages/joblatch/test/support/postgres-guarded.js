@@ -8,7 +8,7 @@ const require = createRequire(new URL('../../../../drivers/', import.meta.url));
 const { Pool } = require('pg');
 
 /** Transactions of the application that may be open at the same time; those of others are not to be taken away. */
-const CONNECTIONS = 24;
+const CONNECTIONS = 32;
 
 /** Gave way to another transaction (class 40), a lock that was waited for in vain, an end by the server, a connection that is gone. */
 const ROLLED_BACK = /^(40|55P03|25P0[23]|57P|08)/;

@@ -70,6 +70,8 @@ const CLOCK_US = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 const FAR_S = '1e11';
 
 const IDLE_TIMEOUT = 'idle_in_transaction_session_timeout';
+/** How long who may have to roll back can take for it before the server does. */
+const ROLLBACK_MS = 1_000;
 /** The longest time-out that the server knows. */
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 /** Whole milliseconds; and 0 would be for ever. */
@@ -282,6 +284,8 @@ where t.${key} = ${text(1)} and t.${until} > ${now(until)} and ${READY}`);
     const [wanted, owner, wait, left] = [text(1), text(2), int(3), int(4)];
     const clock = instant(until, CLOCK_US);
     const waited = 'floor(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)::bigint';
+    // Whose lease has passed by an old snapshot must be able to roll back, or to learn that it was renewed.
+    const patience = `greatest(case when o.until > ${clock} then 1 else ${ROLLBACK_MS} end, ${left} - ${waited})`;
     return `with before as materialized (
   select current_setting('lock_timeout') as wait, current_setting('${IDLE_TIMEOUT}') as idle),
 bounded as materialized (
@@ -294,8 +298,7 @@ ours as materialized (
 select json_build_array(${PROBED}, o.until is not null, coalesce(o.until > ${clock}, false),
   ${SNAPSHOT_IS_NEW} or coalesce(o.untouched, false),
   set_config('lock_timeout', b.wait, true),
-  case when o.until is not null then set_config(
-    '${IDLE_TIMEOUT}', ${shorter('b.idle', `greatest(1, ${left} - ${waited})`)}, true) end)::text
+  case when o.until is not null then set_config('${IDLE_TIMEOUT}', ${shorter('b.idle', patience)}, true) end)::text
 from before b left join ours o on true`;
   };
 
