@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createLocks, type LockProvider } from 'joblatch';
+import { createLocks, type LockProvider, type Locks } from 'joblatch';
 import { expect, test } from 'vitest';
 import { guard, hold, LEASE_MS, type Outcome, outcomeOf } from './guard-round.js';
 
@@ -130,7 +130,7 @@ async function contend({ open }: GuardStory, isolation: string, mode: Mode, roun
         holder(providers[(k + i) % PROVIDERS] as LockProvider, key),
       ),
     );
-    await Promise.all(holders);
+    await all(holders);
     found.lost = found.committed - (await database.total());
     return found;
   } finally {
@@ -159,6 +159,12 @@ async function transact(
     await tx.write(holding.key, read + 1);
     return first || isGuarded();
   });
+}
+
+/** Waits for all of them, also when one fails: the database must not be closed under the others. */
+async function all(works: readonly Promise<void>[]): Promise<void> {
+  await Promise.allSettled(works);
+  await Promise.all(works);
 }
 
 /** A holder in a process of its own. */
@@ -238,8 +244,9 @@ async function stop(story: GuardStory, isolation: string, mode: Mode, stops: num
   }
 }
 
-/** Renewed by the watchdog every third of it. */
-const RENEWED_LEASE_MS = 150;
+/** Renewed by the watchdog every third of it; long enough that a busy machine does not lose it by right. */
+const RENEWED_LEASE_MS = 300;
+/** By hand as well: renewals are to come at every moment of a guard. */
 const EXTEND_EVERY_MS = 5;
 const STEP_MS = 20;
 
@@ -269,32 +276,53 @@ async function renew({ open }: GuardStory, isolation: string, rounds: number): P
     const holder = async (key: string): Promise<void> => {
       while (begun < rounds) {
         begun += 1;
-        const lock = await locks.acquire(key);
-        const tx = await database.begin(isolation);
-        await lock.guard(tx.transaction);
-        const until = performance.now() + 2 * RENEWED_LEASE_MS;
-        const renewing = (async () => {
-          for (; performance.now() < until; await sleep(EXTEND_EVERY_MS)) await lock.extend(RENEWED_LEASE_MS);
-        })();
-        for (; performance.now() < until; await sleep(STEP_MS)) {
-          await tx.read(key);
-          const { ok } = await taker.acquire({ key, owner: `taker-${Math.random()}`, leaseMs: LEASE_MS });
-          if (ok) found.taken += 1;
-          else found.refusals += 1;
-        }
-        await renewing;
-        await lock.guard(tx.transaction);
-        await tx.commit();
-        if (lock.held) found.held += 1;
-        if (lock.signal.aborted) found.aborted += 1;
-        await lock.release();
+        await longer(database, locks, taker, { key, isolation, found });
       }
     };
-    // Few at a time: a machine that is too busy to renew in time would lose a lock by right.
-    await Promise.all(KEYS.slice(0, 8).map(holder));
+    await all(KEYS.slice(0, 8).map(holder));
     await locks.close();
     return found;
   } finally {
     await database.close();
   }
+}
+
+interface LongRound {
+  readonly key: string;
+  readonly isolation: string;
+  readonly found: Renewed;
+}
+
+/** One guarded transaction that is longer than the lease, while somebody else tries to take the key. */
+async function longer(
+  database: GuardedDatabase,
+  locks: Locks,
+  taker: LockProvider,
+  { key, isolation, found }: LongRound,
+): Promise<void> {
+  const lock = await locks.acquire(key);
+  const tx = await database.begin(isolation);
+  const until = performance.now() + 1.5 * RENEWED_LEASE_MS;
+  const renew = async (): Promise<void> => {
+    for (; performance.now() < until; await sleep(EXTEND_EVERY_MS)) await lock.extend(RENEWED_LEASE_MS);
+  };
+  const work = async (): Promise<void> => {
+    for (; performance.now() < until; await sleep(STEP_MS)) {
+      await tx.read(key);
+      const { ok } = await taker.acquire({ key, owner: `taker-${Math.random()}`, leaseMs: LEASE_MS });
+      found[ok ? 'taken' : 'refusals'] += 1;
+    }
+  };
+  try {
+    await lock.guard(tx.transaction);
+    await all([renew(), work()]);
+    await lock.guard(tx.transaction);
+  } catch (error) {
+    await tx.rollback().catch(() => {});
+    throw error;
+  }
+  await tx.commit();
+  if (lock.held) found.held += 1;
+  if (lock.signal.aborted) found.aborted += 1;
+  await lock.release();
 }

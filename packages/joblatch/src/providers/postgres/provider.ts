@@ -19,7 +19,7 @@ import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
 import type { Call } from './statement.js';
 import type { Attempt, Guarding, RecordRow } from './statements.js';
-import { noTransaction, transactionOf } from './transaction.js';
+import { NOT_OPEN, noTransaction, transactionOf } from './transaction.js';
 
 /** Rows that one statement answers or deletes. */
 const PAGE = 5_000;
@@ -157,7 +157,7 @@ class PostgresProvider implements LockProvider {
     return this.#session.guard(key, options, async ({ statements }, query) => {
       const answer = await within.ask(statements.guard(request, this.#timeoutMs));
       const [marked, locked, live, sure] = JSON.parse(answer.rows[0] as string) as Guarding;
-      if (!(answer.open ?? marked)) throw noTransaction(key, 'no transaction is open there');
+      if (!(answer.open ?? marked)) throw noTransaction(key, NOT_OPEN);
       // What was committed in one process while the transaction is open is its own.
       if (sure || this.#inProcess) return live;
       const [row] = await query<RecordRow>(statements.inspect({ key, after: '', limit: 1 }));

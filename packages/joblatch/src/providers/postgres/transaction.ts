@@ -1,5 +1,5 @@
 import { LockOptionsError } from '../../provider/errors.js';
-import { kindsOf, type PgClient, type Pglite, type PostgresJs, whatFits } from './client.js';
+import { kindsOf, type PgClient, type Pglite, type PostgresJs, type Source, whatFits } from './client.js';
 import { firstColumn, ignore, inTransaction, PGLITE_OPTIONS, pgQuery, pgScript } from './connection.js';
 import { PROBE } from './gate.js';
 import type { Call } from './statement.js';
@@ -19,16 +19,22 @@ export interface Answer {
 /** @throws LockOptionsError if it is nothing that sends statements within a transaction */
 export function transactionOf(given: unknown, key: string): Transaction {
   const [kind] = kindsOf(given);
-  const members = new Set(MARKS.filter((mark) => kind !== undefined && mark in (given as object)));
   if (kind === 'client') return new PgTransaction(given as PgClient);
-  // The sql of `begin`, of a savepoint and of a reserved connection can not begin anything.
-  if (kind === 'sql' && !members.has('begin')) return new PostgresJsTransaction(given as PostgresJs);
-  if (kind === 'pglite' && !members.has('transaction')) return new PgliteTransaction(given as Pglite);
+  if (kind === 'sql' && !begins(given)) return new PostgresJsTransaction(given as PostgresJs);
+  if (kind === 'pglite' && !begins(given)) {
+    const tx = given as Pglite;
+    if (tx.closed) throw noTransaction(key, NOT_OPEN);
+    return new PgliteTransaction(tx);
+  }
   throw noTransaction(key, `what was given is ${found(given, kind)}`);
 }
 
-/** What a client has that begins transactions, and what it hands over for one has not. */
-const MARKS = ['begin', 'transaction'] as const;
+/** What begins transactions by itself; what it hands over for one can not, nor can a reserved `sql` of postgres.js. */
+function begins(given: unknown): boolean {
+  return 'begin' in (given as object) || 'transaction' in (given as object);
+}
+
+export const NOT_OPEN = 'no transaction is open there';
 
 export function noTransaction(key: string, why: string): LockOptionsError {
   return new LockOptionsError(
@@ -39,7 +45,7 @@ export function noTransaction(key: string, why: string): LockOptionsError {
   );
 }
 
-function found(given: unknown, kind: ReturnType<typeof kindsOf>[number] | undefined): string {
+function found(given: unknown, kind: Source['kind'] | undefined): string {
   switch (kind) {
     case 'pool':
       return `${whatFits(kind)}, which sends each statement on any of its connections`;
