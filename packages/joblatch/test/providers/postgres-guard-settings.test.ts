@@ -280,6 +280,19 @@ describeWithPostgres('PostgreSQL guard: how long it waits and keeps', (server) =
       await expect(tx.commit()).rejects.toThrow();
     }));
 
+  test('so is one of postgres.js', () =>
+    play(undefined, async ({ provider, guard }) => {
+      const sql = await openClient('postgres.js', at.url);
+      await take(provider, owner, SHORT);
+      const idle = sql.begin(async (tx) => {
+        expect(await guard({ ...grant, leftMs: SHORT }, tx)).toBe(true);
+        await sleep(3 * SHORT);
+      });
+      await expect(idle).rejects.toThrow();
+      expect(await take(provider, 'host:2')).toMatchObject({ ok: true });
+      await sql.end();
+    }));
+
   test('a transaction that is busy past the lease keeps the key', () =>
     play(undefined, async ({ provider, guard, tx }) => {
       await take(provider, owner, SHORT);
