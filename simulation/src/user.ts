@@ -215,7 +215,8 @@ export class User {
       );
       return;
     }
-    this.#counters.hit(`run: lost by ${outcome.detectedBy}`);
+    // No job of the simulation guards a transaction: its store has none.
+    if (outcome.detectedBy !== 'guard') this.#counters.hit(`run: lost by ${outcome.detectedBy}`);
     // An outer run that did not wait for this one gave the lock away before this one's outcome was made.
     const givenAway = nestedIn !== undefined && claim.releasing;
     insist(

@@ -4,6 +4,7 @@ import { acrossProcesses } from './contract/across-processes.js';
 import { bindCase, type CaseDefinition, type ContractCase } from './contract/case.js';
 import { contending } from './contract/contending.js';
 import { ending } from './contract/ending.js';
+import { guarding } from './contract/guarding.js';
 import { inspecting } from './contract/inspecting.js';
 import { keys } from './contract/keys.js';
 import { oncePer } from './contract/once-per.js';
@@ -32,6 +33,7 @@ const CASES: readonly CaseDefinition[] = [
   ...keys,
   ...contending,
   ...aborting,
+  ...guarding,
   ...skewed,
   ...troubles,
   ...acrossProcesses,

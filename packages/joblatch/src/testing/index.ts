@@ -1,6 +1,11 @@
 export { letAssertLockedPass } from '../jobs/run-job.js';
 export type { CaseReport, ContractCase, Need } from './contract/case.js';
-export type { ContractClock, ContractLimits, ContractOptions } from './contract/options.js';
+export type {
+  ContractClock,
+  ContractLimits,
+  ContractOptions,
+  ContractTransaction,
+} from './contract/options.js';
 export { multiProcessContract, providerContract } from './contract.js';
 export { type Fault, fault } from './fault.js';
 export {

@@ -9,6 +9,7 @@ import {
   keepsTheContract,
   skipAll,
 } from '../support/postgres-server.ts';
+import { transactions } from '../support/postgres-transactions.ts';
 
 for (const name of CLIENT_NAMES) {
   describeWithPostgres(
@@ -31,6 +32,7 @@ for (const name of CLIENT_NAMES) {
         {
           open: () => openPostgres(name, pooler.url, { table }),
           ...behindTheBack(at, () => `public.${table}`, 'now()'),
+          ...transactions(name, () => pooler.url),
         },
         ['noSlots', 'openSkewed', 'interrupt', 'moduleUrl'],
       );

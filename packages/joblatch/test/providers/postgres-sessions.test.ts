@@ -10,9 +10,9 @@ import {
   keepsTheContract,
   shedlockTable,
 } from '../support/postgres-server.ts';
+import { ISOLATIONS, transactions } from '../support/postgres-transactions.ts';
 
 const ZONES = ['-05:00', '+05:00', 'Europe/Prague', 'UTC'];
-const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'];
 const TAKERS = 50;
 
 /** Everything that an application may have set on its sessions, one after another. */
@@ -80,8 +80,17 @@ describeWithPostgres('PostgreSQL: sessions of three isolation levels keep the co
   const table = at.freshTable();
   beforeAll(async () => void (await migratePostgres({ pool: at.console, table })));
   const urls = ISOLATIONS.map((level) => withSettings(at.url, { default_transaction_isolation: level }));
+  let begun = 0;
+  const nextUrl = (): string => {
+    begun += 1;
+    return urls[begun % urls.length] as string;
+  };
   keepsTheContract(
-    { open: oneAfterAnother(urls, table), ...behindTheBack(at, () => table, 'now()') },
+    {
+      open: oneAfterAnother(urls, table),
+      ...behindTheBack(at, () => table, 'now()'),
+      ...transactions('pg Pool', nextUrl),
+    },
     NEEDS_MORE,
   );
 });
@@ -91,7 +100,7 @@ describeWithPostgres('PostgreSQL: fifty first takers', (server) => {
   for (const level of [...ISOLATIONS, 'of every kind']) {
     test(`${level}, through every client: one winner, no error`, async () => {
       const table = await at.madeTable();
-      const levels = level === 'of every kind' ? ISOLATIONS : [level];
+      const levels: readonly string[] = level === 'of every kind' ? ISOLATIONS : [level];
       const urls = levels.map((each) => withSettings(at.url, { default_transaction_isolation: each }));
       const open = oneAfterAnother(urls, table);
       const providers = await Promise.all(Array.from({ length: 6 }, open));

@@ -1,5 +1,5 @@
 import { type LockProvider, nodeRuntime } from 'joblatch';
-import { migratePostgres, type Pglite, postgresProvider } from 'joblatch/postgres';
+import { migratePostgres, postgresProvider } from 'joblatch/postgres';
 import { afterAll, beforeAll, describe } from 'vitest';
 import {
   CLIENT_NAMES,
@@ -16,6 +16,7 @@ import {
   keepsTheContract,
   skipAll,
 } from '../support/postgres-server.ts';
+import { beginInPglite, transactions } from '../support/postgres-transactions.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
 /** A host whose wall clock is wrong. (A process with a wrong clock: postgres-clocks.test.ts.) */
@@ -45,6 +46,7 @@ for (const name of CLIENT_NAMES) {
         open: () => openPostgres(name, throughProxy(), { table }),
         openSkewed: (ms) => openPostgres(name, at.url, { table, runtime: skewed(ms) }),
         ...behindTheBack(at, () => table, 'now()'),
+        ...transactions(name, () => at.url),
         ...(reconnects && {
           interrupt: async () => {
             await proxy.cut();
@@ -60,7 +62,7 @@ for (const name of CLIENT_NAMES) {
 
 describe('PGlite keeps the contract', () => {
   if (noClients !== undefined) return skipAll('PGlite', noClients);
-  let pglite: Pglite & { close(): Promise<void> };
+  let pglite: Awaited<ReturnType<typeof openPglite>>;
   beforeAll(async () => {
     pglite = await openPglite();
   }, 60_000);
@@ -72,6 +74,10 @@ describe('PGlite keeps the contract', () => {
       deleteRecord: async (key) => {
         await pglite.exec(`delete from shedlock where name = '${key}'`);
       },
+      // It has one connection, and nobody else is served while a transaction is open.
+      oneWriter: true,
+      beginTransaction: () => beginInPglite(pglite),
+      notBegun: async () => ({ transaction: pglite, rollback: async () => {} }),
       writeOldRecord: async (key) => {
         await pglite.exec(
           `insert into shedlock (name, lock_until, locked_at, locked_by) values ('${key}', now() - interval '1 day', now() - interval '1 day 1 second', 'old')`,
@@ -79,6 +85,15 @@ describe('PGlite keeps the contract', () => {
       },
     },
     // One process, one connection, and the clock of the host.
-    ['noSlots', 'multiProcess', 'serverClock', 'openSkewed', 'obstruct', 'interrupt', 'moduleUrl'],
+    [
+      'noSlots',
+      'multiProcess',
+      'serverClock',
+      'openSkewed',
+      'obstruct',
+      'interrupt',
+      'moduleUrl',
+      'manyWriters',
+    ],
   );
 });

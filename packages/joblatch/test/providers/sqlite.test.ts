@@ -21,7 +21,7 @@ const folder = scratchFolder();
  * host's; row locks. (Behind the write lock of a file an attempt is neither refused nor granted: it is tried
  * again for a while, then it is an error; sqlite-busy.test.ts has these.)
  */
-const NOT_FOR_SQLITE: readonly Need[] = ['noSlots', 'clock', 'openSkewed', 'obstruct'];
+const NOT_FOR_SQLITE: readonly Need[] = ['noSlots', 'clock', 'openSkewed', 'obstruct', 'guard'];
 
 interface Store {
   readonly driver: SqliteTestDriver;

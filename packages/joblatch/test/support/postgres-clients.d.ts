@@ -39,6 +39,7 @@ export interface TestClients {
   'postgres.js': PostgresJs & {
     end(options?: object): Promise<void>;
     begin<T>(work: (sql: PostgresJs) => Promise<T>): Promise<T>;
+    begin<T>(how: string, work: (sql: PostgresJs) => Promise<T>): Promise<T>;
     reserve(): Promise<PostgresJs & { release(): void }>;
   };
 }
@@ -64,7 +65,7 @@ export declare function openPglite(): Promise<
   Pglite & {
     close(): Promise<void>;
     query(sql: string): Promise<{ rows: object[] }>;
-    transaction<T>(work: (tx: Pglite) => Promise<T>): Promise<T>;
+    transaction<T>(work: (tx: Pglite & { rollback(): Promise<void> }) => Promise<T>): Promise<T>;
   }
 >;
 export declare function open(): Promise<LockProvider>;

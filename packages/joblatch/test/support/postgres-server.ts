@@ -4,6 +4,7 @@ import type { ContractOptions, Need } from 'joblatch/testing';
 import { providerContract } from 'joblatch/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { noClients, openClient, type TestClients } from './postgres-clients.js';
+import { transactions } from './postgres-transactions.ts';
 
 export type Pool = TestClients['pg Pool'];
 
@@ -90,13 +91,14 @@ export const java = {
   unlock: `update $table set lock_until = timezone('utc', current_timestamp) where name = $1 and locked_by = 'java'`,
 };
 
-/** Deletes, and writes what others left, behind the provider's back; `now` as the columns have it. */
+/** Deletes, and writes what others left, behind the provider's back, and opens transactions; `now` as the columns have it. */
 export function behindTheBack(
   home: Home,
   table: () => string,
   now: 'now()' | "timezone('utc', now())",
-): Pick<ContractOptions, 'deleteRecord' | 'writeOldRecord' | 'obstruct'> {
+): Pick<ContractOptions, 'deleteRecord' | 'writeOldRecord' | 'obstruct' | 'beginTransaction' | 'notBegun'> {
   return {
+    ...transactions('pg Pool', () => home.url),
     deleteRecord: async (key) => {
       await home.console.query(`delete from ${table()} where name = $1`, [key]);
     },

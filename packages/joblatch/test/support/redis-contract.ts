@@ -8,7 +8,7 @@ import { TcpProxy } from './tcp-proxy.ts';
  * What is asked of other kinds of stores: one without slots; a clock that the test drives, or one that a client
  * could be told (redis-clock.test.ts moves that of a whole process); somebody's lock on a record.
  */
-const NOT_FOR_REDIS: readonly Need[] = ['noSlots', 'clock', 'openSkewed', 'obstruct'];
+const NOT_FOR_REDIS: readonly Need[] = ['noSlots', 'clock', 'openSkewed', 'obstruct', 'guard'];
 
 /** Six verbs wait for it, one after the other, when the server is away. */
 const AWAY_TIMEOUT_MS = 2_500;

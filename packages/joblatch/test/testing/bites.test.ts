@@ -3,6 +3,7 @@ import { type ContractOptions, manualRuntime, providerContract } from 'joblatch/
 import { describe, expect, test } from 'vitest';
 import { BROKEN_CLIENTS, interruptible, obstructible } from './fixtures/broken-clients.js';
 import { BROKEN } from './fixtures/broken-rules.js';
+import { BROKEN_GUARDS, guarding } from './fixtures/guarding-model.js';
 import { type ModelRecord, type ModelStore, modelProvider, type Rules } from './fixtures/model-provider.js';
 import { runCases } from './fixtures/run-cases.js';
 
@@ -35,6 +36,10 @@ describe('a model without slots keeps the contract', () => {
   runCases(providerContract(following({ abilities })));
 });
 
+describe('a model that guards keeps the contract', () => {
+  runCases(providerContract(guarding()).filter(({ needs }) => needs.includes('guard')));
+});
+
 describe('a model that others get in the way of, or that is away, keeps the contract', () => {
   for (const options of [obstructible(), interruptible()]) {
     const need = options.obstruct === undefined ? 'interrupt' : 'obstruct';
@@ -45,6 +50,12 @@ describe('a model that others get in the way of, or that is away, keeps the cont
 describe('the contract finds a store that', () => {
   test.each(BROKEN)('$fault', async ({ rules, foundBy }) => {
     await expect(run(following(rules), foundBy)).rejects.toThrow(AssertionError);
+  });
+});
+
+describe('the contract finds a guard that', () => {
+  test.each(BROKEN_GUARDS)('$fault', async ({ rules, foundBy }) => {
+    await expect(run(guarding(rules), foundBy)).rejects.toThrow();
   });
 });
 

@@ -50,6 +50,8 @@ export interface PostgresJsQuery {
 export interface Pglite {
   query(query: string, values?: (string | null)[], options?: PgliteOptions): Promise<unknown>;
   exec(query: string): Promise<unknown>;
+  /** A PGlite, or the `tx` of its `transaction()`, that can not be used any more. */
+  readonly closed?: boolean;
 }
 
 export interface PgliteOptions {

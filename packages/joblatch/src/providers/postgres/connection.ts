@@ -1,6 +1,15 @@
 import { abandonable, type CallSignal } from '../../provider/abandoning.js';
 import type { Runtime } from '../../provider/runtime.js';
-import type { PgClient, Pglite, PgPool, PgPoolClient, PgQuery, PostgresJs, Source } from './client.js';
+import type {
+  PgClient,
+  Pglite,
+  PgliteOptions,
+  PgPool,
+  PgPoolClient,
+  PgQuery,
+  PostgresJs,
+  Source,
+} from './client.js';
 import { isNotPrepared, isSound, OpenTransaction } from './errors.js';
 import { PROBE } from './gate.js';
 import type { Call } from './statement.js';
@@ -34,20 +43,20 @@ export function connectionTo(source: Source, runtime: Runtime, prepare: boolean 
 
 const asIs = (value: string): string => value;
 
-const pgScript = (text: string): PgQuery => ({
+export const pgScript = (text: string): PgQuery => ({
   text,
   rowMode: 'array',
   types: { getTypeParser: () => asIs },
 });
 
-const pgQuery = ({ statement: { text, name }, values }: Call, prepared: boolean): PgQuery => ({
+export const pgQuery = ({ statement: { text, name }, values }: Call, prepared: boolean): PgQuery => ({
   ...pgScript(text),
   values: [...values],
   ...(prepared && { name }),
 });
 
 /** The server's word on it, with its last answer. Undefined: this pg does not pass it on. */
-function inTransaction(client: PgClient): boolean | undefined {
+export function inTransaction(client: PgClient): boolean | undefined {
   const status = client.getTransactionStatus?.();
   return status == null ? undefined : status === 'T' || status === 'E';
 }
@@ -259,11 +268,11 @@ class PostgresJsConnection implements Connection {
 /** PostgreSQL's numbers for the types text and varchar. */
 const TEXT_OID = 25;
 const VARCHAR_OID = 1043;
-const PGLITE_OPTIONS = {
+export const PGLITE_OPTIONS: PgliteOptions = {
   rowMode: 'array',
   parsers: { [TEXT_OID]: asIs },
   serializers: { [VARCHAR_OID]: asIs },
-} as const;
+};
 
 class PgliteConnection implements Connection {
   readonly #pglite: Pglite;
@@ -316,7 +325,7 @@ class Turns {
  * pg's result has `rows`, and so has PGlite's; that of postgres.js is the rows. A row is an array, or what a transform
  * of the application has made of it.
  */
-function firstColumn(result: unknown): string[] {
+export function firstColumn(result: unknown): string[] {
   const rows = Array.isArray(result) ? result : (result as { readonly rows: readonly unknown[] }).rows;
   return rows.map((row: unknown) => {
     const value: unknown = Object.values(row as object)[0];
@@ -324,7 +333,7 @@ function firstColumn(result: unknown): string[] {
   });
 }
 
-function ignore(): void {}
+export function ignore(): void {}
 
 interface Emitter {
   on(event: 'error', listener: (error: Error) => void): unknown;

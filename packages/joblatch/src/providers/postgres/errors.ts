@@ -96,6 +96,13 @@ export class UnfitTable extends Error {}
 
 export class MissingTable extends Error {}
 
+/** What decides is newer than all that the transaction can see. */
+export class OldSnapshot extends Error {
+  constructor() {
+    super('the lock was taken after the snapshot of the transaction');
+  }
+}
+
 export interface Place {
   readonly operation: StoreOperation;
   readonly key?: string | undefined;
@@ -116,7 +123,7 @@ export function asStoreError(error: unknown, place: Place): unknown {
     );
   }
   const cause = error instanceof GaveUp ? error.cause : error;
-  const message = `${asked} failed on PostgreSQL table ${JSON.stringify(table)}: ${explain(error)}`;
+  const message = `${asked} failed on PostgreSQL table ${JSON.stringify(table)}: ${explain(error, operation)}`;
   return new LockStoreError(message, { operation, key, cause });
 }
 
@@ -124,7 +131,35 @@ const MIGRATE =
   'Make it with the command `joblatch migrate` or the function `migratePostgres()`, or say `autoMigrate: true`; ' +
   'and is it the right database, schema and search_path?';
 
-function explain(error: unknown): string {
+function explain(error: unknown, operation: StoreOperation): string {
+  return (operation === 'guard' && explainGuard(error)) || explainAny(error);
+}
+
+/** What is different in a transaction of the application. */
+function explainGuard(error: unknown): string | undefined {
+  const found = textOf(error);
+  if (error instanceof OldSnapshot || isGivenWay(error)) {
+    return (
+      `the transaction can not see who has the lock (${found}). Roll it back; and call guard first under REPEATABLE READ ` +
+      'and SERIALIZABLE, before anything that reads: from then on the transaction sees what was committed until then.'
+    );
+  }
+  switch (stateOf(error)) {
+    case STATES.failedTransaction:
+      return `an earlier statement of the transaction has failed (${found}). Roll it back.`;
+    case STATES.readOnly:
+      return `${found}. The record is locked: that takes a transaction that may write, on the primary.`;
+    case STATES.noRight:
+      return `${found}. The role of the transaction needs SELECT and UPDATE on the table.`;
+    case STATES.undefinedTable:
+    case STATES.undefinedSchema:
+      return `${found}. The search_path of the transaction may be another one: give the provider the \`schema\`.`;
+    default:
+      return undefined;
+  }
+}
+
+function explainAny(error: unknown): string {
   if (error instanceof GaveUp) {
     return (
       'no answer yet when the caller gave up. Is the server up, and is a connection free? A pool of which the ' +

@@ -19,6 +19,9 @@ export const PROBE = "select set_config('joblatch.probe', 'on', true)";
 export const ALONE =
   "coalesce(current_setting('joblatch.probe', true), '') = '' and txid_current_if_assigned() is null";
 
+/** Whether {@link PROBE} was sent before, and its transaction is still open. */
+export const PROBED = "coalesce(current_setting('joblatch.probe', true), '') = 'on'";
+
 /** As the first of several statements in one message: bounds how long each of the others may wait. */
 export const waitAtMost = (ms: number): string => `select set_config('lock_timeout', '${ms}', true)`;
 

@@ -3,6 +3,7 @@ import type {
   AcquireRequest,
   AcquireResult,
   CallOptions,
+  GuardRequest,
   InspectRequest,
   LockProvider,
   LockRecord,
@@ -12,12 +13,13 @@ import type {
   RenewResult,
 } from '../../provider/lock-provider.js';
 import { splitOwner } from '../../provider/released-owner.js';
-import { isGivenWay, isLockedByOthers } from './errors.js';
+import { isGivenWay, isLockedByOthers, OldSnapshot } from './errors.js';
 import { checkOptions, type PostgresProviderOptions, type Settings } from './options.js';
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
 import type { Call } from './statement.js';
-import type { Attempt, RecordRow } from './statements.js';
+import type { Attempt, Guarding, RecordRow } from './statements.js';
+import { NOT_OPEN, noTransaction, transactionOf } from './transaction.js';
 
 /** Rows that one statement answers or deletes. */
 const PAGE = 5_000;
@@ -51,8 +53,10 @@ class PostgresProvider implements LockProvider {
   readonly #contended = new Set<string>();
   readonly #session: Session;
   readonly #inProcess: boolean;
+  readonly #timeoutMs: number;
 
   constructor(settings: Settings) {
+    this.#timeoutMs = settings.timeoutMs;
     this.#session = new Session(settings);
     this.#inProcess = settings.source.kind === 'pglite';
   }
@@ -127,6 +131,40 @@ class PostgresProvider implements LockProvider {
       if (key !== undefined || page.length < size) break;
     }
     return found;
+  }
+
+  /**
+   * Locks the row of the grant FOR KEY SHARE, by one statement in the transaction: a `Client` of pg, the `sql` that `sql.begin`
+   * of postgres.js hands over, the `tx` of PGlite's `transaction()`. Renewals pass that lock, take-overs do not. A
+   * rollback to a savepoint that is older than the guard takes it back.
+   *
+   * Under REPEATABLE READ and SERIALIZABLE call it first, before anything that reads. Where the transaction's snapshot is
+   * older than the last change of the record, a connection of the provider's own has a look as well; where the transaction can not
+   * lock what it does not see, that is an error, and never `false`.
+   *
+   * From here on the server ends the connection (`idle_in_transaction_session_timeout`, for this transaction) when
+   * the transaction sits idle for longer than `leftMs`, so that a paused holder does not keep the key for ever. It knows nothing of
+   * renewals: a holder who lives, and does something else for longer than that between two statements, is ended too. He
+   * can set that time-out for his transaction after the guard. Errors of a pg client are listened to, so that
+   * this does not end the process.
+   *
+   * Java's ShedLock takes over by a plain update, which does not see the lock: on a table that is shared with it, the
+   * guard keeps out only those who use joblatch. Java can take the key as soon as the lease has ended.
+   */
+  async guard(request: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean> {
+    const { key, owner } = request;
+    const within = transactionOf(transaction, key);
+    return this.#session.guard(key, options, async ({ statements }, query) => {
+      const answer = await within.ask(statements.guard(request, this.#timeoutMs));
+      const [marked, locked, live, sure] = JSON.parse(answer.rows[0] as string) as Guarding;
+      if (!(answer.open ?? marked)) throw noTransaction(key, NOT_OPEN);
+      // What was committed in one process while the transaction is open is its own.
+      if (sure || this.#inProcess) return live;
+      const [row] = await query<RecordRow>(statements.inspect({ key, after: '', limit: 1 }));
+      const held = row !== undefined && row.owner === owner && (row.left ?? 0) > 0;
+      if (held && !locked) throw new OldSnapshot();
+      return held;
+    });
   }
 
   forceRelease(key: string, options?: CallOptions): Promise<boolean> {

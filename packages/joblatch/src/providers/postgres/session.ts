@@ -56,18 +56,42 @@ export class Session {
     options: CallOptions | undefined,
     work: (layout: Layout, query: Query) => Promise<T>,
   ): Promise<T> {
+    return this.#call(operation, key, options, async (layout, query, signal) => {
+      try {
+        return await work(layout, query);
+      } catch (error) {
+        if (!isOtherTable(error)) throw error;
+        this.#forget(layout);
+        return await work(await abandonable(this.#find(), signal), query);
+      }
+    });
+  }
+
+  /**
+   * Does `work` in a transaction of the caller's, where nothing can be sent again after an error. What was sent there can
+   * not be taken back when the caller gives up either.
+   */
+  guard<T>(
+    key: string,
+    options: CallOptions | undefined,
+    work: (layout: Layout, query: Query) => Promise<T>,
+  ): Promise<T> {
+    return this.#call('guard', key, options, (layout, query, signal) =>
+      abandonable(work(layout, query), signal),
+    );
+  }
+
+  async #call<T>(
+    operation: StoreOperation,
+    key: string | undefined,
+    options: CallOptions | undefined,
+    work: (layout: Layout, query: Query, signal: CallSignal) => Promise<T>,
+  ): Promise<T> {
     try {
       if (this.#closed) throw closed();
       return await this.#bounded(signalOf(options), async (signal) => {
-        const query = this.#querying(signal);
         const layout = this.#known ?? (await abandonable(this.#find(), signal));
-        try {
-          return await work(layout, query);
-        } catch (error) {
-          if (!isOtherTable(error)) throw error;
-          this.#forget(layout);
-          return await work(await abandonable(this.#find(), signal), query);
-        }
+        return work(layout, this.#querying(signal), signal);
       });
     } catch (error) {
       throw asStoreError(error, { operation, key, table: this.#settings.names.shown });

@@ -1,7 +1,12 @@
-import type { AcquireRequest, ReleaseRequest, RenewRequest } from '../../provider/lock-provider.js';
+import type {
+  AcquireRequest,
+  GuardRequest,
+  ReleaseRequest,
+  RenewRequest,
+} from '../../provider/lock-provider.js';
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
 import { RELEASED_MARK } from '../../provider/released-owner.js';
-import { ALONE, gate, READY } from './gate.js';
+import { ALONE, gate, PROBED, READY } from './gate.js';
 import { quote } from './quote.js';
 import type { Table } from './schema.js';
 import { type Call, call, statement } from './statement.js';
@@ -30,8 +35,15 @@ import { type Call, call, statement } from './statement.js';
  *
  * Locks. A take-over locks its row FOR UPDATE SKIP LOCKED. A renewal changes no key column, so it takes the
  * weaker FOR NO KEY UPDATE. A transaction that holds the row FOR KEY SHARE keeps take-overs out (they skip
- * the row, and are refused), and lets renewals pass: with it a fencing guard can be built. Losers lock nothing and
- * write nothing: the condition is asked before the lock, and of a held key it is false.
+ * the row, and are refused), and lets renewals pass: so does a guard, in a transaction of the application. Losers
+ * lock nothing and write nothing: the condition is asked before the lock, and of a held key it is false.
+ *
+ * Guards. FOR KEY SHARE also locks the versions that came after the one in the snapshot, but it answers the one in the snapshot,
+ * unless a take-over was among them: then that version is looked at (READ COMMITTED), or it is an error. So after the
+ * lock an end that is still to come is proof enough: nobody takes the key before it, and nobody after the lock. An end
+ * that has passed is the truth only of the newest version. READ COMMITTED has that, since its snapshot is of now. Of a
+ * snapshot as old as the transaction it is known if `xmax` is 0, so that nobody has changed or locked the row
+ * since; else somebody with a fresh snapshot has to look, which can be done after the lock was had.
  *
  * Values are bound as texts and cast here. Every client sends a text as it is; and of a number, a list or a JSON value
  * each has its own idea, or what the application has told it. (`varchar`, since one may have been told of `text` too.)
@@ -57,6 +69,21 @@ const CLOCK_US = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 /** An instant that a person set to infinity must still fit into JSON. */
 const FAR_S = '1e11';
 
+const IDLE_TIMEOUT = 'idle_in_transaction_session_timeout';
+/** How long who may have to roll back can take for it before the server does. */
+const ROLLBACK_MS = 1_000;
+/** The longest time-out that the server knows. */
+const TIMEOUT_MAX_MS = 2 ** 31 - 1;
+/** Whole milliseconds; and 0 would be for ever. */
+const timeout = (ms: number): number => Math.min(TIMEOUT_MAX_MS, Math.max(1, Math.ceil(ms)));
+/** The time-out that was set, which the server shows as '0' or like '90s', or `ms` if that is shorter. */
+const shorter = (setting: string, ms: string): string =>
+  `least(nullif((extract(epoch from ${setting}::interval) * 1000)::bigint, 0), ${ms})::text`;
+
+/** Each statement has a snapshot of its own; otherwise all of a transaction share one. */
+const SNAPSHOT_IS_NEW =
+  "(current_setting('transaction_isolation') in ('read committed', 'read uncommitted'))";
+
 export type Attempt = readonly [
   /** Null if refused. */
   token: number | null,
@@ -66,6 +93,17 @@ export type Attempt = readonly [
   left: number | null,
   slotRefused: boolean,
   slot: number | null,
+];
+
+export type Guarding = readonly [
+  /** The transaction was open before; known only where the mark of it was set. */
+  open: boolean,
+  /** The row is locked until the end of the transaction. */
+  locked: boolean,
+  /** By the version of the row in the snapshot, the grant is live. */
+  live: boolean,
+  /** That version is the newest one. */
+  sure: boolean,
 ];
 
 export interface RecordRow {
@@ -87,6 +125,8 @@ export interface Statements {
   renewMany(requests: readonly RenewRequest[]): Call;
   /** → 1 if the grant was live, else 0. */
   release(request: ReleaseRequest): Call;
+  /** In a transaction of the application → one {@link Guarding}. */
+  guard(request: GuardRequest, waitMs: number): Call;
   /** → {@link RecordRow}s. */
   inspect(request: {
     readonly key?: string | undefined;
@@ -117,8 +157,9 @@ export function statementsFor({ names, hasToken, hasSlot, ownerMax }: Table): St
    * no notice of zones. So one statement serves both types, in whatever zone the session is, even when the type
    * of the column is changed later.
    */
-  const now = (column: string): string =>
-    `(coalesce((null::${table}).${column}, 'epoch') + ${NOW_US} * interval '1 microsecond')`;
+  const instant = (column: string, microseconds: string): string =>
+    `(coalesce((null::${table}).${column}, 'epoch') + ${microseconds} * interval '1 microsecond')`;
+  const now = (column: string): string => instant(column, NOW_US);
   const millis = (ms: string): string => `${ms} * interval '1 millisecond'`;
 
   /** How many milliseconds an instant of row `t` lies ahead; null without one (`least` would pass over a null). */
@@ -237,6 +278,30 @@ where t.${key} = ${text(1)} and t.${until} > ${now(until)} and ${READY}`);
     ${ifToken(`and coalesce(t.${token} < ${NOW_US}, true)`)}
   limit ${int(2)} for update skip locked)`);
 
+  // The transaction is the application's: the wait is bounded for this statement only, and how long the transaction may sit
+  // idle with the key is never made longer. If the statement fails, the server takes both back by itself.
+  const guard = (): string => {
+    const [wanted, owner, wait, left] = [text(1), text(2), int(3), int(4)];
+    const clock = instant(until, CLOCK_US);
+    const waited = 'floor(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)::bigint';
+    // Whose lease has passed by an old snapshot must be able to roll back, or to learn that it was renewed.
+    const patience = `greatest(case when o.until > ${clock} then 1 else ${ROLLBACK_MS} end, ${left} - ${waited})`;
+    return `with before as materialized (
+  select current_setting('lock_timeout') as wait, current_setting('${IDLE_TIMEOUT}') as idle),
+bounded as materialized (
+  select set_config('lock_timeout', ${shorter('wait', wait)}, true) is not null as ready from before),
+ours as materialized (
+  select x.${until} as until, x.xmax::text = '0' as untouched from ${table} x
+  where x.${key} = ${wanted} and x.${by} = ${owner} and (select ready from bounded)
+    and (x.${until} > ${clock} or not ${SNAPSHOT_IS_NEW})
+  for key share)
+select json_build_array(${PROBED}, o.until is not null, coalesce(o.until > ${clock}, false),
+  ${SNAPSHOT_IS_NEW} or coalesce(o.untouched, false),
+  set_config('lock_timeout', b.wait, true),
+  case when o.until is not null then set_config('${IDLE_TIMEOUT}', ${shorter('b.idle', patience)}, true) end)::text
+from before b left join ours o on true`;
+  };
+
   const inspect = (condition: string): string =>
     `select json_build_object('key', t.${key}, 'owner', t.${by}, 'left', ${ahead(until)}, 'ago', -(${ahead(at)}),
   'token', ${hasToken ? `t.${token}` : 'null'}, 'slot', ${hasSlot ? `t.${slot}` : 'null'})::text
@@ -253,6 +318,7 @@ order by t.${key} collate "C" limit ${int(2)}`;
     release: statement(release()),
     forceRelease: statement(forceRelease()),
     purge: statement(purge()),
+    guard: statement(guard()),
     one: statement(inspect(`t.${key} = ${text(1)}`), { answers: false }),
     page: statement(inspect(`t.${key} collate "C" > ${text(1)}`), { answers: false }),
   };
@@ -281,6 +347,8 @@ order by t.${key} collate "C" limit ${int(2)}`;
       call(texts.release, wanted, owner, keepMs, ...(hasSlot ? [done] : [])),
     forceRelease: (wanted) => call(texts.forceRelease, wanted),
     purge: (idleMs, limit) => call(texts.purge, idleMs, limit),
+    guard: ({ key: wanted, owner, leftMs }, waitMs) =>
+      call(texts.guard, wanted, owner, timeout(Math.min(leftMs, waitMs)), timeout(leftMs)),
     inspect: ({ key: wanted, after, limit }) =>
       wanted === undefined ? call(texts.page, after, limit) : call(texts.one, wanted, limit),
   };

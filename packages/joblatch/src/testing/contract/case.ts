@@ -1,4 +1,4 @@
-import type { ProviderAbilities } from '../../provider/lock-provider.js';
+import type { LockProvider, ProviderAbilities } from '../../provider/lock-provider.js';
 import type { ContractOptions } from './options.js';
 import { Scene, TooSlowError } from './scene.js';
 
@@ -7,11 +7,17 @@ export type Need =
   | keyof ProviderAbilities
   /** The store declares that it does not keep slots. */
   | 'noSlots'
+  /** The store is a database in which a transaction of the application can be guarded. */
+  | 'guard'
+  /** Others are served while a transaction of the application is open. */
+  | 'manyWriters'
   | 'clock'
   | 'openSkewed'
   | 'deleteRecord'
   | 'writeOldRecord'
   | 'obstruct'
+  | 'beginTransaction'
+  | 'notBegun'
   | 'interrupt'
   | 'moduleUrl'
   /** The system can stop and continue a process. */
@@ -62,7 +68,7 @@ export function bindCase(definition: CaseDefinition, options: ContractOptions, p
     for (let attempt = 0; ; attempt += 1) {
       const scene = await Scene.open(options, `${prefix}${attempt}.`, SLOWER_BY ** attempt);
       try {
-        const skip = needs.map((need) => whyNot(need, scene.abilities, options)).find((r) => r !== undefined);
+        const skip = needs.map((need) => whyNot(need, scene, options)).find((r) => r !== undefined);
         if (skip !== undefined) return { skip, notes: [] };
         await play(scene);
         return { notes: scene.notes };
@@ -76,10 +82,19 @@ export function bindCase(definition: CaseDefinition, options: ContractOptions, p
   return { name, needs, run };
 }
 
-function whyNot(need: Need, abilities: ProviderAbilities, options: ContractOptions): string | undefined {
+interface Found {
+  readonly client: LockProvider;
+  readonly abilities: ProviderAbilities;
+}
+
+function whyNot(need: Need, { client, abilities }: Found, options: ContractOptions): string | undefined {
   switch (need) {
     case 'noSlots':
       return abilities.slots ? 'the store declares that it keeps slots' : undefined;
+    case 'guard':
+      return client.guard === undefined ? 'the store can not guard a transaction' : undefined;
+    case 'manyWriters':
+      return options.oneWriter ? 'the store lets nobody in beside an open transaction' : undefined;
     case 'processSignals':
       return process.platform === 'win32' ? 'Windows can not stop and continue a process' : undefined;
     case 'clock':
@@ -87,6 +102,8 @@ function whyNot(need: Need, abilities: ProviderAbilities, options: ContractOptio
     case 'deleteRecord':
     case 'writeOldRecord':
     case 'obstruct':
+    case 'beginTransaction':
+    case 'notBegun':
     case 'interrupt':
     case 'moduleUrl':
       return options[need] === undefined ? `the option ${need} was not given` : undefined;

@@ -27,6 +27,15 @@ export interface ContractOptions {
    * the function that it hands back is called.
    */
   readonly obstruct?: ((key: string) => Promise<() => Promise<void> | void>) | undefined;
+  /** For a store that can guard: opens a transaction of the application, on a connection of its own. */
+  readonly beginTransaction?: (() => Promise<ContractTransaction>) | undefined;
+  /** What could send statements within a transaction, and has none open. */
+  readonly notBegun?: (() => Promise<Pick<ContractTransaction, 'transaction' | 'rollback'>>) | undefined;
+  /**
+   * The store has one lock for everything: while a transaction of the application keeps it, all others wait. What can
+   * only be seen beside an open transaction is skipped.
+   */
+  readonly oneWriter?: boolean | undefined;
   /** Makes the store unreachable until the function that it hands back is called. */
   readonly interrupt?: (() => Promise<() => Promise<void> | void>) | undefined;
   /**
@@ -46,6 +55,15 @@ export interface ContractOptions {
   readonly limits?: ContractLimits | undefined;
   /** For real waiting and for chance. Default: Node's. Not the clock of the store: that is `clock`. */
   readonly runtime?: Runtime | undefined;
+}
+
+export interface ContractTransaction {
+  /** What `LockProvider.guard` is given. */
+  readonly transaction: object;
+  /** Ends it, and closes what was opened for it. */
+  commit(): Promise<void>;
+  /** The same; of one that is not open, only the latter. */
+  rollback(): Promise<void>;
 }
 
 export interface ContractClock {
