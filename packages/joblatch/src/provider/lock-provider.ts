@@ -88,9 +88,10 @@ export interface LockProvider {
    * that transaction ends: so what the transaction writes is committed only if nobody has taken the key since the
    * grant. For stores that are the database of the application too; absent where there is no such thing.
    *
-   * True: the grant is live and ours. Whatever becomes of its lease, every attempt of others is refused until the
+   * True: the grant is ours. Whatever becomes of its lease, every attempt of others is refused until the
    * transaction ends, at once and not after waiting for it, and the owner's renewals go on as before. False: it is
-   * not live or not ours. The transaction goes on then, and is the caller's to roll back.
+   * not ours any more. The transaction goes on then, and is the caller's to roll back. Of a grant whose end has come,
+   * while nobody has taken the key, either may be said: the holder knows its deadline, and asks before and after.
    *
    * What the guard has to wait for, and where the database can, how long a transaction that does nothing may
    * keep the key, is bounded by `leftMs`.

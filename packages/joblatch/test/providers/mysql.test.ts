@@ -3,6 +3,7 @@ import { migrateMysql } from 'joblatch/mysql';
 import { afterAll, beforeAll } from 'vitest';
 import { type ClientName, moduleUrl, openMysql } from '../support/mysql-clients.js';
 import { behindTheBack, describeWithMariadb, home, keepsTheContract } from '../support/mysql-server.ts';
+import { transactions } from '../support/mysql-transactions.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
 /** A host whose wall clock is wrong. */
@@ -39,6 +40,7 @@ for (const name of CLIENTS) {
         open: () => openMysql(name, throughProxy(), { table }),
         openSkewed: (ms) => openMysql(name, at.url, { table, runtime: skewed(ms) }),
         ...behindTheBack(at, () => table),
+        ...transactions(name, () => at.url),
         ...(reconnects && {
           interrupt: async () => {
             await proxy.cut();

@@ -3,6 +3,7 @@ import { migrateMysql } from 'joblatch/mysql';
 import type { ContractOptions } from 'joblatch/testing';
 import { type ClientName, moduleUrl, openMysql } from './mysql-clients.js';
 import { behindTheBack, type Home, shedlockTable } from './mysql-server.ts';
+import { transactions } from './mysql-transactions.ts';
 import { PRAGUE } from './mysql-zones.ts';
 
 const ZONES = ['-05:00', '+05:00', PRAGUE, '+00:00'];
@@ -45,6 +46,7 @@ export function optionsFor(
     open: () => open(),
     openSkewed: (ms) => open({ ...nodeRuntime, wall: () => Date.now() + ms }),
     ...behindTheBack(at, () => table),
+    ...transactions(name, () => at.url, nextSetUp),
     moduleUrl: moduleUrl(name, at.url, table, setUps),
   };
 }

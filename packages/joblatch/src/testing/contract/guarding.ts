@@ -59,12 +59,14 @@ export const guarding: readonly CaseDefinition[] = [
   }),
 
   define(
-    'a guard of a grant whose end has come answers false, though nobody took the key',
-    NEEDS,
+    'a guard of a grant whose end has come answers false, or keeps a key that nobody took till then',
+    BESIDE,
     async (s) => {
       const taken = await s.take(s.key(), { leaseMs: s.leaseMs });
       await s.outlast(taken);
-      await notGuarded(s, taken);
+      await within(s, async (tx) => {
+        if (await guard(s, tx, taken)) await s.refused(taken.key);
+      });
       await s.released(await s.take(taken.key));
     },
   ),
