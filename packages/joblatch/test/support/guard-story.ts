@@ -12,6 +12,8 @@ export interface GuardedDatabase {
   begin(isolation: string): Promise<GuardedTransaction>;
   /** Whether the database has undone the transaction with this error: a serialization failure, an end by the server. */
   isRolledBack(error: Error): boolean;
+  /** Whether it has closed the connection, since the transaction sat idle for too long. */
+  isClosed(error: Error): boolean;
   /** A counter at 0 for each key. */
   reset(keys: readonly string[]): Promise<void>;
   total(): Promise<number>;
@@ -51,7 +53,7 @@ const UNGUARDED_STOPS = 6;
 const TIMEOUT_MS = 20_000 + FULL * 60;
 
 const KEYS = Array.from({ length: 16 }, (_, i) => `counter-${i}`);
-const HOLDERS_PER_KEY = 2;
+/** So many contend for a key, each through a provider of its own. */
 const PROVIDERS = 2;
 /** Of the rounds that wait until the lease is over. */
 const LATE = 0.4;
@@ -115,23 +117,17 @@ const tally = (): Tally => ({ rounds: 0, committed: 0, refused: 0, undone: 0, lo
 async function contend({ open }: GuardStory, isolation: string, mode: Mode, rounds: number): Promise<Tally> {
   const database = open();
   const found = tally();
-  const holder = async (provider: LockProvider, key: string): Promise<void> => {
-    while (found.rounds < rounds) {
-      const holding = await hold(provider, key);
-      found.rounds += 1;
-      found[await transact(database, provider, holding, isolation, mode)] += 1;
-      await provider.release(holding);
-    }
+  const round = async (provider: LockProvider, key: string): Promise<void> => {
+    const holding = await hold(provider, key);
+    found.rounds += 1;
+    found[await transact(database, provider, holding, isolation, mode)] += 1;
+    await provider.release(holding);
   };
   try {
     await database.reset(KEYS);
     const providers = await Promise.all(Array.from({ length: PROVIDERS }, () => database.openProvider()));
-    const holders = KEYS.flatMap((key, k) =>
-      Array.from({ length: HOLDERS_PER_KEY }, (_, i) =>
-        holder(providers[(k + i) % PROVIDERS] as LockProvider, key),
-      ),
-    );
-    await all(holders);
+    const holders = KEYS.flatMap((key) => providers.map((provider) => () => round(provider, key)));
+    await repeat(rounds, holders);
     found.lost = found.committed - (await database.total());
     return found;
   } finally {
@@ -166,6 +162,21 @@ async function transact(
 async function all(works: readonly Promise<void>[]): Promise<void> {
   await Promise.allSettled(works);
   await Promise.all(works);
+}
+
+/** Plays so many rounds, each worker one after another; none is begun any more when one has failed. */
+async function repeat(rounds: number, workers: readonly (() => Promise<void>)[]): Promise<void> {
+  let left = rounds;
+  const work = async (round: () => Promise<void>): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      await round().catch((error: unknown) => {
+        left = 0;
+        throw error;
+      });
+    }
+  };
+  await all(workers.map(work));
 }
 
 /** A holder in a process of its own. */
@@ -280,14 +291,10 @@ async function renew({ open }: GuardStory, isolation: string, rounds: number): P
     });
     // A renewal that takes too long is told by what becomes of the lock.
     locks.on('error', () => {});
-    let begun = 0;
-    const holder = async (key: string): Promise<void> => {
-      while (begun < rounds) {
-        begun += 1;
-        await longer(database, locks, taker, { key, isolation, found });
-      }
-    };
-    await all(KEYS.slice(0, 8).map(holder));
+    const holders = KEYS.slice(0, 8).map(
+      (key) => () => longer(database, locks, taker, { key, isolation, found }),
+    );
+    await repeat(rounds, holders);
     await locks.close();
     return found;
   } finally {
@@ -340,6 +347,6 @@ async function longer(
 
 function isLate(database: GuardedDatabase, error: unknown): boolean {
   if (isLockError(error, 'LOST')) return error.detectedBy === 'deadline';
-  // The server has ended the connection. (What the guard itself was told is never excused.)
-  return !isLockError(error) && error instanceof Error && database.isRolledBack(error);
+  const cause = isLockError(error, 'STORE') ? error.cause : error;
+  return cause instanceof Error && database.isClosed(cause);
 }

@@ -10,9 +10,13 @@ const { Pool } = require('pg');
 /** Transactions of the application that may be open at the same time; those of others are not to be taken away. */
 const CONNECTIONS = 32;
 
-/** Gave way to another transaction (class 40), a lock that was waited for in vain, an end by the server, a connection that is gone. */
-const ROLLED_BACK = /^(40|55P03|25P0[23]|57P|08)/;
+/** Gave way to another transaction (class 40), or waited for a lock in vain. */
+const ROLLED_BACK = /^(40|55P03)/;
+/** A transaction that sat idle: as the server says it, and as pg does afterwards. */
+const IDLE = '25P03';
 const GONE = /Connection terminated|not queryable|Client has encountered a connection error/;
+
+const isClosed = (error) => error.code === IDLE || GONE.test(error.message);
 
 export function openGuarded({ url, table, counters, max = CONNECTIONS }) {
   const pool = new Pool({ connectionString: url, max });
@@ -35,7 +39,7 @@ export function openGuarded({ url, table, counters, max = CONNECTIONS }) {
         try {
           return (await client.query(sql, values)).rows;
         } catch (error) {
-          broken ||= GONE.test(error.message) || error.code === '25P03';
+          broken ||= isClosed(error);
           throw error;
         }
       };
@@ -61,7 +65,8 @@ export function openGuarded({ url, table, counters, max = CONNECTIONS }) {
         rollback: () => end('rollback'),
       };
     },
-    isRolledBack: (error) => ROLLED_BACK.test(error.code ?? '') || GONE.test(error.message),
+    isRolledBack: (error) => ROLLED_BACK.test(error.code ?? '') || isClosed(error),
+    isClosed,
     async reset(keys) {
       await pool.query(`delete from ${counters}`);
       for (const key of keys) await pool.query(`insert into ${counters} (name, n) values ($1, 0)`, [key]);
