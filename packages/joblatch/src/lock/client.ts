@@ -215,7 +215,7 @@ export class LockClient implements LockHome {
 
   async guard(lock: HeldLock, transaction: object): Promise<boolean> {
     const { provider, runtime, storeTimeoutMs } = this.settings;
-    const { key, owner, leftMs } = lock;
+    const { key, owner, token, leftMs } = lock;
     if (provider.guard === undefined) {
       throw new LockOptionsError(
         `${JSON.stringify(key)} can not be guarded in a transaction: its store (${provider.name}) has none. Compare the fencing ` +
@@ -225,7 +225,7 @@ export class LockClient implements LockHome {
     }
     const limits = { operation: 'guard', key, timeoutMs: Math.min(storeTimeoutMs, leftMs) } as const;
     const call = async (options: CallOptions): Promise<boolean | undefined> =>
-      provider.guard?.({ key, owner, leftMs }, transaction, options);
+      provider.guard?.({ key, owner, token, leftMs }, transaction, options);
     try {
       return (await callStore(runtime, limits, call).bounded) === true;
     } catch (error) {

@@ -197,6 +197,8 @@ export interface ReleaseRequest {
 export interface GuardRequest {
   readonly key: string;
   readonly owner: string;
+  /** By which a store may find the grant. The owner is the proof, here too. */
+  readonly token: number;
   /** How long the holder may still act, as it was confirmed last. */
   readonly leftMs: number;
 }

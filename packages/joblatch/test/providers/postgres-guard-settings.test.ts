@@ -22,7 +22,8 @@ const MINUTE = 60_000;
 const SHORT = 400;
 const key = 'k';
 const owner = 'host:1';
-const grant = { key, owner, leftMs: 5_000 };
+/** PostgreSQL finds a grant by its owner. */
+const grant = { key, owner, token: 1, leftMs: 5_000 };
 const renewal = { key, owner, token: 1, leaseMs: MINUTE };
 const take = (provider: LockProvider, taker = owner, leaseMs = MINUTE) =>
   provider.acquire({ key, owner: taker, leaseMs });

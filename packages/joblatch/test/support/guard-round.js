@@ -13,15 +13,16 @@ export async function hold(provider, key) {
   for (;;) {
     const owner = randomUUID();
     const until = performance.now() + LEASE_MS;
-    const { ok } = await provider.acquire({ key, owner, leaseMs: LEASE_MS });
-    if (ok) return { key, owner, until };
+    const { ok, token } = await provider.acquire({ key, owner, leaseMs: LEASE_MS });
+    if (ok) return { key, owner, token, until };
     await sleep(2 + Math.random() * RETRY_MS);
   }
 }
 
 /** Proves the grant in the transaction, whatever the holder's own clock says: the database is to decide. */
-export function guard(provider, { key, owner, until }, tx) {
-  return provider.guard({ key, owner, leftMs: Math.max(1, until - performance.now()) }, tx.transaction);
+export function guard(provider, { key, owner, token, until }, tx) {
+  const leftMs = Math.max(1, until - performance.now());
+  return provider.guard({ key, owner, token, leftMs }, tx.transaction);
 }
 
 /** How a transaction ended: an error that the database undoes by itself is a rollback, any other one is a fault. */

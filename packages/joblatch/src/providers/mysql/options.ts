@@ -34,6 +34,8 @@ export interface MysqlColumns {
   readonly fencingToken?: string | undefined;
   /** Default `'slot'`. */
   readonly slot?: string | undefined;
+  /** Default `'guard_key'`. */
+  readonly guardKey?: string | undefined;
 }
 
 export interface MysqlTableOptions {
@@ -101,6 +103,7 @@ const DEFAULT_COLUMNS: Readonly<Record<keyof MysqlColumns, string>> = {
   lockedBy: 'locked_by',
   fencingToken: 'fencing_token',
   slot: 'slot',
+  guardKey: 'guard_key',
 };
 
 const TABLE_OPTIONS = ['schema', 'table', 'columns'];

@@ -130,9 +130,9 @@ class MysqlProvider implements LockProvider {
     }
   }
 
-  guard({ key, owner }: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean> {
-    return this.#session.run('guard', key, options, ({ statements }, _query, signal) =>
-      abandonable(askInside(insideOf(transaction), statements.guard(key, owner)), signal),
+  guard(request: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean> {
+    return this.#session.run('guard', request.key, options, ({ statements }, _query, signal) =>
+      abandonable(askInside(insideOf(transaction), statements.guard(request)), signal),
     );
   }
 

@@ -12,7 +12,8 @@ export interface Table {
   /** ShedLock's own table has neither of these. */
   readonly hasToken: boolean;
   readonly hasSlot: boolean;
-  /** The index that a guard locks, if there is one; see statements.ts. */
+  /** What a guard locks, if there is it; see statements.ts. */
+  readonly hasGuardKey: boolean;
   readonly guardIndex: string | undefined;
   readonly key: TextColumn;
   readonly owner: TextColumn;
@@ -25,6 +26,7 @@ export interface Table {
 export interface TextColumn {
   /** How many characters fit; bytes, if it is binary. */
   readonly max: number;
+  readonly bytes: number;
   /** Undefined: the column is binary. */
   readonly charset: string | undefined;
   readonly collation: string | undefined;
@@ -35,22 +37,27 @@ export type Query = (call: Call) => Promise<Reply>;
 
 const MIGRATE_TRIES = 5;
 const GUARD_INDEX = 'joblatch_guard';
+/** InnoDB's limit for an index, with pages of the usual size. */
+const INDEX_MAX_BYTES = 3_072;
+const BIGINT_BYTES = 8;
+/** Of a record that can not be guarded: the greatest number. */
+export const NO_GUARD = '9223372036854775807';
 
 /**
  * Our own table. Keys are compared and sorted byte for byte, blanks at the end too; instants are wall times in UTC, which
  * no session's zone converts, and which do not end in 2038.
  */
-function createTable({ quoted, columns: c }: TableNames, { collation }: Dialect): string {
-  const text = (length: number): string =>
-    `varchar(${length}) character set utf8mb4 collate ${collation} not null`;
+function createTable(names: TableNames, { collation }: Dialect): string {
+  const { quoted, columns: c } = names;
   return `create table if not exists ${quoted} (
-  ${quote(c.name)} ${text(512)} primary key,
+  ${quote(c.name)} varchar(512) character set utf8mb4 collate ${collation} not null primary key,
   ${quote(c.lockUntil)} datetime(6) not null,
   ${quote(c.lockedAt)} datetime(6) not null,
-  ${quote(c.lockedBy)} ${text(255)},
+  ${quote(c.lockedBy)} varchar(255) character set ascii collate ascii_bin not null,
   ${quote(c.fencingToken)} bigint default 0,
   ${quote(c.slot)} bigint,
-  unique key ${quote(GUARD_INDEX)} (${quote(c.name)}, ${quote(c.lockedBy)})
+  ${quote(c.guardKey)} bigint not null default ${NO_GUARD},
+  unique key ${quote(GUARD_INDEX)} (${guardColumns(names)})
 ) engine = InnoDB`;
 }
 
@@ -63,8 +70,16 @@ function addSlot({ columns }: TableNames, unless: string): string {
   return `add column ${unless}${quote(columns.slot)} bigint`;
 }
 
-function addGuardIndex({ columns }: TableNames, unless: string): string {
-  return `add unique key ${unless}${quote(GUARD_INDEX)} (${quote(columns.name)}, ${quote(columns.lockedBy)})`;
+function addGuardKey({ columns }: TableNames, unless: string): string {
+  return `add column ${unless}${quote(columns.guardKey)} bigint not null default ${NO_GUARD}`;
+}
+
+function addGuardIndex(names: TableNames, unless: string): string {
+  return `add unique key ${unless}${quote(GUARD_INDEX)} (${guardColumns(names)})`;
+}
+
+function guardColumns({ columns: c }: TableNames): string {
+  return [c.guardKey, c.lockedBy, c.name].map(quote).join(', ');
 }
 
 const alter = ({ quoted }: TableNames, changes: readonly string[]): string =>
@@ -80,7 +95,10 @@ export function allStatements(names: TableNames, dialect: Dialect): string[] {
   if (dialect.server === 'mysql') return [create];
   return [
     create,
-    alter(names, [addToken(names, unless), addSlot(names, unless), addGuardIndex(names, unless)]),
+    alter(
+      names,
+      [addToken, addSlot, addGuardKey, addGuardIndex].map((add) => add(names, unless)),
+    ),
   ];
 }
 
@@ -129,11 +147,14 @@ export async function migrate(
   }
 }
 
-function missing({ names, hasToken, hasSlot, guardIndex }: Table): string[] {
+function missing({ names, hasToken, hasSlot, hasGuardKey, guardIndex, ...table }: Table): string[] {
+  // Of a table whose columns somebody has made wider.
+  const fits = BIGINT_BYTES + table.owner.bytes + table.key.bytes <= INDEX_MAX_BYTES;
   const changes = [
     ...(hasToken ? [] : [addToken(names, '')]),
     ...(hasSlot ? [] : [addSlot(names, '')]),
-    ...(guardIndex === undefined ? [addGuardIndex(names, '')] : []),
+    ...(hasGuardKey || !fits ? [] : [addGuardKey(names, '')]),
+    ...(guardIndex === undefined && fits ? [addGuardIndex(names, '')] : []),
   ];
   return changes.length === 0 ? [] : [alter(names, changes)];
 }
@@ -231,7 +252,8 @@ function fit(
     dialect,
     hasToken: column(c.fencingToken, ['bigint']) !== undefined,
     hasSlot: column(c.slot, ['bigint']) !== undefined,
-    guardIndex: covers(c.name, c.lockedBy)?.name,
+    hasGuardKey: column(c.guardKey, ['bigint']) !== undefined,
+    guardIndex: covers(c.guardKey, c.lockedBy, c.name)?.name,
     key: textColumn(column(c.name, TEXTS) as Column),
     owner: textColumn(column(c.lockedBy, TEXTS) as Column),
     inSessionZone: instants.some(({ type }) => type === 'timestamp'),
@@ -245,6 +267,7 @@ function textColumn({ name, length, bytes, charset, collation }: Column): TextCo
   }
   return {
     max: (charset === null ? bytes : length) ?? 0,
+    bytes: bytes ?? 0,
     charset: charset ?? undefined,
     collation: collation ?? undefined,
   };

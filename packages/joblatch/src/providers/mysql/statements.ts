@@ -1,9 +1,14 @@
-import type { AcquireRequest, ReleaseRequest, RenewRequest } from '../../provider/lock-provider.js';
+import type {
+  AcquireRequest,
+  GuardRequest,
+  ReleaseRequest,
+  RenewRequest,
+} from '../../provider/lock-provider.js';
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
 import { RELEASED_MARK } from '../../provider/released-owner.js';
 import type { Verb } from './dialect.js';
 import { quote } from './quote.js';
-import type { Table, TextColumn } from './schema.js';
+import { NO_GUARD, type Table, type TextColumn } from './schema.js';
 import { type Call, call, hex, type Statement, statement } from './statement.js';
 
 /*
@@ -24,10 +29,13 @@ import { type Call, call, hex, type Statement, statement } from './statement.js'
  * into it all the same. So each statement says in which zone it is to be understood, the same one for all; what one
  * writes, every other reads as it was written, and sessions in whatever zone agree.
  *
- * Locks. InnoDB locks entries of indexes. A guard (`guard(tx)`) locks the entry of key and owner in a unique index
- * of its own, shared. A renewal changes no column of that index, so it passes. Who takes the key changes the owner,
- * meets the lock and is refused; so is Java. Renewals and purges must therefore reach their rows through the primary
- * key, and lock nothing else: hence the `force index`.
+ * Locks. InnoDB locks entries of indexes, and the gap before an entry with it. A guard (`guard(tx)`) locks, shared, the
+ * entry of its grant in a unique index of its own: (guard key, owner, name). A renewal changes no column of that index, so
+ * it passes; it has to reach its row through the primary key, and lock nothing else, hence the `force index`. Who takes the
+ * key changes the owner, so the entry, and is refused; Java has to wait. Nobody may be kept out by the gap who wants
+ * another key. So the guard key of a grant is its token, which is greater than those before, and of all that can not
+ * be guarded (given back, or Java's) it is the greatest number there is: new entries come to the end of the grants or
+ * among the latter, and so never before an entry that is guarded.
  *
  * Nobody waits. MariaDB ends the wait for a lock at once, as an error, which is a refusal; MySQL can not wait for less than a second, so
  * there a subquery locks the row first and skips it if it is locked. Renewals of many rows do that on both, so that one
@@ -113,11 +121,21 @@ export interface Statements {
   /** → how many of these records are gone. */
   purge(keys: readonly string[], idleMs: number): Call;
   /** In a transaction of somebody else → `[is one open, 1]`, or nothing. */
-  guard(key: string, owner: string): Call;
+  guard(request: GuardRequest): Call;
 }
 
 export function statementsFor(
-  { names, dialect, hasToken, hasSlot, guardIndex, key: keyColumn, owner: ownerColumn, ...found }: Table,
+  {
+    names,
+    dialect,
+    hasToken,
+    hasSlot,
+    hasGuardKey,
+    guardIndex,
+    key: keyColumn,
+    owner: ownerColumn,
+    ...found
+  }: Table,
   sessionTimeZone: string | undefined,
 ): Statements {
   const table = names.quoted;
@@ -127,11 +145,14 @@ export function statementsFor(
   const by = quote(names.columns.lockedBy);
   const token = quote(names.columns.fencingToken);
   const slot = quote(names.columns.slot);
+  const guardKey = quote(names.columns.guardKey);
   const { alone } = dialect;
   /** Part of a statement for a table that has the column. */
   const ifToken = (sql: string): string => (hasToken ? sql : '');
   const primary = 'force index (primary)';
-  const guarded = guardIndex === undefined ? primary : `force index (${quote(guardIndex)})`;
+  const canGuard = hasToken && hasGuardKey && guardIndex !== undefined;
+  const ifGuard = (sql: string): string => (hasGuardKey ? sql : '');
+  const endsGuard = ifGuard(`, t.${guardKey} = ${NO_GUARD}`);
 
   const zone = found.inSessionZone ? (sessionTimeZone ?? found.serverZone) : '+00:00';
   const begin = (verb: Verb, waitS = 0): string => dialect.begin(verb, { zone, waitS });
@@ -178,6 +199,7 @@ from (select 1 as one) always left join ${table} t on t.${key} = ${keyOf(':key')
     return statement(`${begin('update')} ${table} t
 set t.${until} = ${after(':lease')}, t.${at} = ${NOW}, t.${by} = :owner
   ${ifToken(`, t.${token} = last_insert_id(${nextToken})`)}
+  ${ifGuard(`, t.${guardKey} = ${hasToken ? `t.${token}` : NO_GUARD}`)}
   ${withSlot ? `, t.${slot} = coalesce(greatest(t.${slot}, ${recorded}), ${recorded}, t.${slot})` : ''}
 where ${isFree('t')} and ${alone}
   ${withSlot ? `and coalesce(t.${slot} < ${int('slot')}, true) and ${sameSlot}` : ''}
@@ -185,18 +207,18 @@ where ${isFree('t')} and ${alone}
     dialect.boundsWait
       ? ''
       : `and t.${key} = (select f.k from (
-    select s.${key} as k from ${table} s ${guarded} where ${isFree('s')} limit 1 for update skip locked) f)`
+    select s.${key} as k from ${table} s where ${isFree('s')} limit 1 for update skip locked) f)`
   }
   ${handOut(firstToken)}`);
   };
 
   const make = (withSlot: boolean): Statement =>
     statement(`${begin('insert')} into ${table}
-  (${key}, ${until}, ${at}, ${by} ${ifToken(`, ${token}`)} ${withSlot ? `, ${slot}` : ''})
+  (${key}, ${until}, ${at}, ${by} ${ifToken(`, ${token}`)} ${ifGuard(`, ${guardKey}`)} ${withSlot ? `, ${slot}` : ''})
 select ${keyOf(':key')}, ${after(':lease')}, ${NOW}, :owner
-  ${ifToken(`, last_insert_id(${firstToken})`)} ${withSlot ? `, ${recorded}` : ''}
-from dual
-where ${alone} ${withSlot ? `and ${sameSlot}` : ''} ${handOut(firstToken)}`);
+  ${ifToken(', made.token')} ${ifGuard(`, ${hasToken ? 'made.token' : NO_GUARD}`)} ${withSlot ? `, ${recorded}` : ''}
+from (select last_insert_id(${firstToken}) as token) made
+where ${alone} ${withSlot ? `and ${sameSlot}` : ''} and made.token > 0`);
 
   /** Grants that a call names. */
   const named = `json_table(:grants, '$[*]' columns (
@@ -224,13 +246,13 @@ from ${named} join ${table} s ${primary} on ${theirRow('s')}`);
 
   const release = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
 set t.${until} = greatest(${released}, t.${at} + interval :keep microsecond), t.${at} = t.${at},
-  t.${by} = concat('${RELEASED_MARK}', t.${by})
+  t.${by} = concat('${RELEASED_MARK}', t.${by}) ${endsGuard}
   ${hasSlot ? `, t.${slot} = coalesce(greatest(t.${slot}, ${int('slot')}), ${int('slot')}, t.${slot})` : ''}
 where t.${key} = ${keyOf(':key')} and t.${by} = :owner and t.${until} > ${NOW} and ${alone}`);
 
   const forceRelease = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
 set t.${until} = ${released}, t.${at} = t.${at},
-  t.${by} = if(t.${by} like '${RELEASED_MARK}%', t.${by}, left(concat('${RELEASED_MARK}', t.${by}), ${ownerColumn.max}))
+  t.${by} = if(t.${by} like '${RELEASED_MARK}%', t.${by}, left(concat('${RELEASED_MARK}', t.${by}), ${ownerColumn.max})) ${endsGuard}
   ${ifToken(`, t.${token} = greatest(coalesce(t.${token}, 0) + 1, ${NOW_US})`)}
 where t.${key} = ${keyOf(':key')} and ${bytesOf(`t.${key}`)} = unhex(:key) and t.${until} > ${NOW} and ${alone}`);
 
@@ -258,8 +280,9 @@ from ${table} t where ${condition} order by ${bytesOf(`t.${key}`)} limit ${PAGE}
 
   const guard =
     statement(`${begin('select', GUARD_WAIT_S)} cast(json_array(${dialect.inTransaction}, 1) as char)
-from ${table} t ${guarded}
-where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')} lock in share mode`);
+from ${table} t ${canGuard ? `force index (${quote(guardIndex)})` : primary}
+where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')}
+  ${canGuard ? `and t.${guardKey} = ${int('token')}` : ''} lock in share mode`);
 
   const texts = {
     look: look(false),
@@ -311,7 +334,8 @@ where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')} lock in sha
       wanted === undefined ? call(texts.page, { after: hex(last) }) : call(texts.one, { key: hex(wanted) }),
     idle: (idleMs) => call(idle, { idle: micros(idleMs) }),
     purge: (keys, idleMs) => call(purge, { keys: JSON.stringify(keys), idle: micros(idleMs) }),
-    guard: (wanted, owner) => call(guard, { key: hex(wanted), owner: hex(owner) }),
+    guard: ({ key: wanted, owner, token: granted }) =>
+      call(guard, { key: hex(wanted), owner: hex(owner), token: granted }),
   };
 }
 

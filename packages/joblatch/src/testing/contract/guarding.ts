@@ -83,7 +83,7 @@ export const guarding: readonly CaseDefinition[] = [
 
   define('a guard of a key that was never taken answers false', NEEDS, async (s) => {
     await within(s, async (tx) => {
-      const found = await guard(s, tx, { key: s.key(), owner: s.owner() });
+      const found = await guard(s, tx, { key: s.key(), owner: s.owner(), token: 1 });
       assert.equal(found, false, 'Expected a guard of a key that nobody has taken to answer false.');
     });
   }),
@@ -201,7 +201,7 @@ export const guarding: readonly CaseDefinition[] = [
   ),
 ];
 
-type Grant = Pick<Taken, 'key' | 'owner'>;
+type Grant = Pick<Taken, 'key' | 'owner' | 'token'>;
 
 /** A transaction that is rolled back unless the play has ended it. */
 async function within(s: Scene, play: (tx: ContractTransaction) => Promise<void>): Promise<void> {
@@ -221,9 +221,9 @@ async function within(s: Scene, play: (tx: ContractTransaction) => Promise<void>
 }
 
 async function guard(s: Scene, { transaction }: ContractTransaction, grant: Grant): Promise<boolean> {
-  const { key, owner } = grant;
+  const { key, owner, token } = grant;
   // A transaction may sit idle as long as this: no case does for longer, whatever the lease.
-  const request = { key, owner, leftMs: LONG_LEASE_MS };
+  const request = { key, owner, token, leftMs: LONG_LEASE_MS };
   const found = await s.answer(`guard of ${show(key)}`, guardOf(s)(request, transaction));
   assert.equal(typeof found, 'boolean', `Expected true or false from guard, found ${show(found)}.`);
   return found;
@@ -256,8 +256,8 @@ async function notGuarded(s: Scene, grant: Grant): Promise<void> {
   });
 }
 
-async function blamesTheOptions(s: Scene, { key, owner }: Taken, transaction: object): Promise<void> {
-  const request = { key, owner, leftMs: LONG_LEASE_MS };
+async function blamesTheOptions(s: Scene, { key, owner, token }: Taken, transaction: object): Promise<void> {
+  const request = { key, owner, token, leftMs: LONG_LEASE_MS };
   const found = await s.answer(
     `guard of ${show(key)}`,
     guardOf(s)(request, transaction).then(show, (error: unknown) => error),
