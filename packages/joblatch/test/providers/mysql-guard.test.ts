@@ -16,7 +16,9 @@ for (const client of ['mysql2 pool', 'mariadb pool'] as const) {
       open: () => openGuarded(options),
       module: () => guardedModule(options),
       isolations: ['read committed', 'repeatable read', 'serializable'],
-      // Serializable reads lock what they have read: a deadlock, and the first one is undone.
+      // Serializable reads lock what they have read: nobody else writes it, guard or not, while their process is stopped.
+      stops: ['read committed', 'repeatable read'],
+      // And two who have read meet in a deadlock, which undoes one.
       loses: ['read committed', 'repeatable read'],
     });
   });

@@ -11,6 +11,8 @@ export interface Dialect {
   readonly alone: string;
   /** 1 if a transaction is open. MySQL does not say; its clients do. */
   readonly inTransaction: string;
+  /** The session's limit, in seconds, for a transaction that does nothing: then the server closes the connection. */
+  readonly idleLimit: string | undefined;
   /**
    * Whether {@link begin} bounds the wait for a row. Where it does not, a statement that must not wait locks the row
    * by a subquery that skips what is locked.
@@ -30,6 +32,7 @@ const mariadb: Dialect = {
     `set statement time_zone = '${zone}', sql_mode = '', innodb_lock_wait_timeout = ${waitS} for ${verb}`,
   alone: '(@@in_transaction = 0 and @@autocommit = 1)',
   inTransaction: '@@in_transaction',
+  idleLimit: 'idle_transaction_timeout',
   boundsWait: true,
   collation: 'utf8mb4_nopad_bin',
   oldest: [10, 6, 0],
@@ -40,6 +43,7 @@ const mysql: Dialect = {
   begin: (verb, { zone }) => `${verb} /*+ set_var(time_zone = '${zone}') set_var(sql_mode = '') */`,
   alone: '(@@autocommit = 1)',
   inTransaction: 'null',
+  idleLimit: undefined,
   boundsWait: false,
   collation: 'utf8mb4_0900_bin',
   oldest: [8, 0, 17],

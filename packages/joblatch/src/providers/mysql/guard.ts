@@ -1,7 +1,10 @@
 import { LockOptionsError, LockStoreError } from '../../provider/errors.js';
-import { isOpenOn, type MysqlConnection, queryOf, readReply, recognise } from './client.js';
+import type { GuardRequest } from '../../provider/lock-provider.js';
+import type { Runtime } from '../../provider/runtime.js';
+import { isOpenOn, type MysqlConnection, queryOf, type Reply, readReply, recognise } from './client.js';
 import { isStaleRead } from './errors.js';
 import type { Call } from './statement.js';
+import type { Statements } from './statements.js';
 
 /** The connection that a transaction is open on. */
 export function insideOf(transaction: object): MysqlConnection {
@@ -14,13 +17,20 @@ export function insideOf(transaction: object): MysqlConnection {
 }
 
 /**
- * Locks the entry of key and owner until the transaction ends. True if it is there: nobody has taken the key since, and
+ * Locks the entry of the grant until the transaction ends. True if it is there: nobody has taken the key since, and
  * nobody can.
  */
-export async function askInside(connection: MysqlConnection, { text, values }: Call): Promise<boolean> {
-  // Not prepared: the connection is the application's, and keeps nothing of ours.
+export async function guardInside(
+  connection: MysqlConnection,
+  statements: Pick<Statements, 'guard' | 'idleLimit' | 'limitIdle'>,
+  request: GuardRequest,
+  runtime: Runtime,
+): Promise<boolean> {
   try {
-    const { rows } = readReply(await connection.query(queryOf(text), [...values]));
+    // Together, and the limit first: a process may be paused between any two.
+    const limited = limitIdle(connection, statements, request.leftMs, runtime);
+    const guarded = ask(connection, statements.guard(request));
+    const [{ rows }] = await Promise.all([guarded, limited]);
     const [row] = rows;
     if (row === undefined) return false;
     const [isOpen] = JSON.parse(row) as readonly [number | null];
@@ -36,6 +46,57 @@ export async function askInside(connection: MysqlConnection, { text, values }: C
   throw new LockOptionsError(
     'guard was given a connection with no transaction open, so there is nothing to guard. Begin one on it first.',
   );
+}
+
+/** Not prepared: the connection is the application's, and keeps nothing of ours. */
+async function ask(connection: MysqlConnection, { text, values }: Call): Promise<Reply> {
+  return readReply(await connection.query(queryOf(text), [...values]));
+}
+
+/** What the application had set on a connection, and when that is set again. */
+interface Limited {
+  readonly original: number;
+  readonly stopTimer: () => void;
+}
+
+const limitedConnections = new WeakMap<object, Limited>();
+const LONGEST_LIMIT_S = 31_536_000;
+
+/**
+ * A holder that is paused in its transaction would keep its key until somebody ends it. So the server is told to
+ * close the connection if nothing comes within what is left of the lease, in whole seconds. The setting is of the
+ * session, not of the transaction: it is set back when that time has passed, which a process that lives is there to
+ * do, before the limit hits anybody. One that is paused is not, and is cut off.
+ */
+async function limitIdle(
+  connection: MysqlConnection,
+  { idleLimit, limitIdle: limit }: Pick<Statements, 'idleLimit' | 'limitIdle'>,
+  leftMs: number,
+  runtime: Runtime,
+): Promise<void> {
+  // MySQL has no such limit.
+  if (idleLimit === undefined) return;
+  const seconds = Math.min(LONGEST_LIMIT_S, Math.max(1, Math.ceil(leftMs / 1_000)));
+  const before = ask(connection, idleLimit);
+  const limited = ask(connection, limit(seconds, 'unless it is shorter'));
+  const [{ rows }] = await Promise.all([before, limited]);
+  const [found] = JSON.parse(rows[0] as string) as readonly [number];
+  const known = limitedConnections.get(innerOf(connection));
+  known?.stopTimer();
+  const original = known?.original ?? found;
+  const restore = (): void => {
+    limitedConnections.delete(innerOf(connection));
+    // It may be closed by now, and then there is nothing to set.
+    ask(connection, limit(original, 'in any case')).catch(() => {});
+  };
+  const stopTimer = runtime.setTimer(restore, Math.min(leftMs, seconds * 1_000), { background: true });
+  limitedConnections.set(innerOf(connection), { original, stopTimer });
+}
+
+/** A pool of mysql2 lends the same connection in a new wrapper each time. */
+function innerOf(connection: MysqlConnection): object {
+  const { connection: inner } = connection as { readonly connection?: unknown };
+  return typeof inner === 'object' && inner !== null ? inner : connection;
 }
 
 /** MySQL says so only with the answer to a statement that reads nothing. */

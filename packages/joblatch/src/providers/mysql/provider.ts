@@ -14,9 +14,10 @@ import type {
   RenewResult,
 } from '../../provider/lock-provider.js';
 import { splitOwner } from '../../provider/released-owner.js';
+import type { Runtime } from '../../provider/runtime.js';
 import type { Reply } from './client.js';
 import { isGivenWay, isTakenByOthers, OpenTransaction } from './errors.js';
-import { askInside, insideOf } from './guard.js';
+import { guardInside, insideOf } from './guard.js';
 import { checkOptions, type MysqlProviderOptions, type Settings } from './options.js';
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
@@ -43,9 +44,11 @@ const CHUNK = 1_000;
 class MysqlProvider implements LockProvider {
   readonly name = 'mysql';
   readonly #session: Session;
+  readonly #runtime: Runtime;
 
   constructor(settings: Settings) {
     this.#session = new Session(settings);
+    this.#runtime = settings.runtime;
   }
 
   abilities(options?: CallOptions): Promise<ProviderAbilities> {
@@ -131,9 +134,10 @@ class MysqlProvider implements LockProvider {
   }
 
   guard(request: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean> {
-    return this.#session.run('guard', request.key, options, ({ statements }, _query, signal) =>
-      abandonable(askInside(insideOf(transaction), statements.guard(request)), signal),
-    );
+    return this.#session.run('guard', request.key, options, ({ statements }, _query, signal) => {
+      const connection = insideOf(transaction);
+      return abandonable(guardInside(connection, statements, request, this.#runtime), signal);
+    });
   }
 
   async close(): Promise<void> {

@@ -80,6 +80,7 @@ export type Seen = readonly [
   /** Key and owner as they stand in the record, as hexadecimal; null if there is none. */
   key: string | null,
   owner: string | null,
+  guardKey: string | null,
 ];
 
 /** Of a grant, while nobody else has its record locked: so it is final. */
@@ -120,6 +121,9 @@ export interface Statements {
   idle(idleMs: number): Call;
   /** → how many of these records are gone. */
   purge(keys: readonly string[], idleMs: number): Call;
+  /** → `[seconds]`: how long a transaction of the session may do nothing; 0 is for ever. MySQL has no such limit. */
+  readonly idleLimit: Call | undefined;
+  limitIdle(seconds: number, when: 'unless it is shorter' | 'in any case'): Call;
   /** In a transaction of somebody else → `[is one open, 1]`, or nothing. */
   guard(request: GuardRequest): Call;
 }
@@ -190,7 +194,8 @@ export function statementsFor(
   const look = (withSlot: boolean): Statement =>
     statement(`${begin('select')} cast(json_array(${alone}, ${ahead(until)},
   ${withSlot ? `coalesce(t.${slot} >= ${asked}, false) or ${outOfRange(asked)}` : 'false'},
-  ${withSlot ? asked : 'null'}, ${digitsOf(`t.${key}`)}, ${digitsOf(`t.${by}`)}) as char)
+  ${withSlot ? asked : 'null'}, ${digitsOf(`t.${key}`)}, ${digitsOf(`t.${by}`)},
+  ${hasGuardKey ? `cast(t.${guardKey} as char)` : 'null'}) as char)
 from (select 1 as one) always left join ${table} t on t.${key} = ${keyOf(':key')}`);
 
   const take = (withSlot: boolean): Statement => {
@@ -207,7 +212,9 @@ where ${isFree('t')} and ${alone}
     dialect.boundsWait
       ? ''
       : `and t.${key} = (select f.k from (
-    select s.${key} as k from ${table} s where ${isFree('s')} limit 1 for update skip locked) f)`
+    select s.${key} as k from ${table} s ${canGuard ? `force index (${quote(guardIndex)})` : primary}
+    where ${isFree('s')} ${canGuard ? `and s.${guardKey} = ${int('guard')}` : ''}
+    limit 1 for update skip locked) f)`
   }
   ${handOut(firstToken)}`);
   };
@@ -284,6 +291,12 @@ from ${table} t ${canGuard ? `force index (${quote(guardIndex)})` : primary}
 where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')}
   ${canGuard ? `and t.${guardKey} = ${int('token')}` : ''} lock in share mode`);
 
+  const limit = `@@session.${dialect.idleLimit}`;
+  const setLimit = statement(`set ${limit} = cast(:seconds as unsigned)`);
+  const shortenLimit = statement(
+    `set ${limit} = if(${limit} between 1 and cast(:seconds as unsigned), ${limit}, cast(:seconds as unsigned))`,
+  );
+
   const texts = {
     look: look(false),
     lookSlot: look(true),
@@ -305,12 +318,13 @@ where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')}
         micros(atLeastMs),
       ]),
     );
-  const grantOf = (request: AcquireRequest, [, , , seenSlot, , seenOwner]: Seen) => ({
+  const grantOf = (request: AcquireRequest, [, , , seenSlot, , seenOwner, seenGuard]: Seen) => ({
     key: hex(request.key),
     owner: request.owner,
     lease: micros(request.leaseMs),
     least: request.minToken ?? 0,
     seen: seenOwner,
+    guard: seenGuard,
     slot: seenSlot,
     period: request.oncePerMs,
     claims: request.claim === 'release' ? '0' : '1',
@@ -334,6 +348,11 @@ where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')}
       wanted === undefined ? call(texts.page, { after: hex(last) }) : call(texts.one, { key: hex(wanted) }),
     idle: (idleMs) => call(idle, { idle: micros(idleMs) }),
     purge: (keys, idleMs) => call(purge, { keys: JSON.stringify(keys), idle: micros(idleMs) }),
+    idleLimit:
+      dialect.idleLimit === undefined
+        ? undefined
+        : call(statement(`select cast(json_array(${limit}) as char)`)),
+    limitIdle: (seconds, when) => call(when === 'in any case' ? setLimit : shortenLimit, { seconds }),
     guard: ({ key: wanted, owner, token: granted }) =>
       call(guard, { key: hex(wanted), owner: hex(owner), token: granted }),
   };
