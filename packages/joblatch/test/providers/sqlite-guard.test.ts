@@ -329,7 +329,8 @@ describePerDriver('a guard', (driver) => {
         const beforeMs = kind < 30 ? 55 + (kind % 7) * 5 : 0;
         const withinMs = kind >= 98 ? 60 : 0;
         const key = `key-${round % 16}`;
-        outcomes[await count(member, key, { guarded, beforeMs, withinMs })] += 1;
+        const guardedBy = !guarded ? undefined : round % 3 === 0 ? 'lock' : 'store';
+        outcomes[await count(member, key, { guardedBy, beforeMs, withinMs })] += 1;
       }
     });
     await Promise.all(work);

@@ -9,7 +9,8 @@ export interface Member {
 }
 
 export interface Round {
-  readonly guarded: boolean;
+  /** Absent: not at all. */
+  readonly guardedBy?: 'lock' | 'store' | undefined;
   /** How long between reading and the transaction. */
   readonly beforeMs: number;
   /** How long in the transaction, after the guard. */

@@ -45,9 +45,10 @@ export function sumOfCounters({ database }) {
 /**
  * One round: reads, waits, begins, and writes what it read and one more.
  *
+ * @param guardedBy 'lock': as an application does. 'store': only the store is asked, and not the clock of the holder
  * @returns 'written' if that was committed, 'lost' if the lock was found to be lost
  */
-export async function count(member, key, { guarded, beforeMs, withinMs = 0 }) {
+export async function count(member, key, { guardedBy, beforeMs, withinMs = 0 }) {
   const { database, locks, leaseMs } = member;
   const lock = await acquire(locks, key, leaseMs);
   try {
@@ -57,7 +58,11 @@ export async function count(member, key, { guarded, beforeMs, withinMs = 0 }) {
     if (beforeMs > 0) await sleep(beforeMs);
     await onceFree(() => database.exec('begin immediate'));
     try {
-      if (guarded) await lock.guard(database);
+      if (guardedBy === 'lock') await lock.guard(database);
+      else if (guardedBy === 'store' && !(await isHeld(locks, lock, database))) {
+        database.exec('rollback');
+        return 'lost';
+      }
       if (withinMs > 0) await sleep(withinMs);
       database.exec(`update counters set value = ${value + 1} where key = '${key}'`);
       database.exec('commit');
@@ -72,6 +77,10 @@ export async function count(member, key, { guarded, beforeMs, withinMs = 0 }) {
   } finally {
     await lock.release();
   }
+}
+
+function isHeld({ provider }, { key, owner }, database) {
+  return provider.guard({ key, owner, leftMs: 60_000 }, database);
 }
 
 /** A grant whose answer came too late for so short a lease is an error; the next one will do. */
@@ -107,8 +116,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   console.log(JSON.stringify({ ready: true }));
   const outcomes = { written: 0, lost: 0 };
   for (let i = process.pid; !over; i += 1) {
-    outcomes[await count(member, `key-${i % Number(keys)}`, { guarded: mode === 'guarded', beforeMs: 4 })] +=
-      1;
+    const guardedBy = mode === 'unguarded' ? undefined : i % 3 === 0 ? 'lock' : 'store';
+    outcomes[await count(member, `key-${i % Number(keys)}`, { guardedBy, beforeMs: 4 })] += 1;
   }
   await member.close();
   console.log(JSON.stringify(outcomes));
