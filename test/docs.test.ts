@@ -23,47 +23,51 @@ async function run(dir: string, file: string): Promise<string> {
   return stdout;
 }
 
-describe.each(['README.md', 'docs/jobs.md', 'docs/locks.md', 'docs/sqlite.md', 'docs/testing.md'])(
-  '%s',
-  (page) => {
-    const snippets = snippetsOf(page);
-    const titled = snippets.map((snippet) => [`line ${snippet.line}`, snippet] as const);
+describe.each([
+  'README.md',
+  'docs/fencing.md',
+  'docs/jobs.md',
+  'docs/locks.md',
+  'docs/sqlite.md',
+  'docs/testing.md',
+])('%s', (page) => {
+  const snippets = snippetsOf(page);
+  const titled = snippets.map((snippet) => [`line ${snippet.line}`, snippet] as const);
 
-    const printing = titled.filter(([, { language, output }]) => language === 'js' && output !== undefined);
-    if (printing.length > 0) {
-      test.each(printing)('%s prints what the page says', async (_line, { code, output }) => {
-        const dir = folder();
-        writeFileSync(join(dir, 'snippet.mjs'), code);
-        expect(await run(dir, 'snippet.mjs')).toBe(output);
-      });
-    }
-
-    const compiled = titled.filter(([, { language }]) => language === 'ts');
-    if (compiled.length > 0) {
-      test.each(compiled)('%s, compiled, prints what the page says', async (_line, { code, output }) => {
-        const dir = folder();
-        writeFileSync(join(dir, 'snippet.mts'), code);
-        const tsc = join(root, 'node_modules/typescript/bin/tsc');
-        const options = [
-          '--strict',
-          '--target',
-          'es2022',
-          '--module',
-          'nodenext',
-          '--lib',
-          'es2023,esnext.disposable',
-        ];
-        execFileSync(process.execPath, [tsc, ...options, '--types', 'node', 'snippet.mts'], { cwd: dir });
-        expect(await run(dir, 'snippet.mjs')).toBe(output);
-      });
-    }
-
-    test('every snippet is run by some test', () => {
-      const unknown = snippets.filter((snippet) => !isRunHere(snippet) && !RUN_BELOW.has(nameOf(snippet)));
-      expect(unknown.map(({ file, line, language }) => `${file}:${line} ${language}`)).toEqual([]);
+  const printing = titled.filter(([, { language, output }]) => language === 'js' && output !== undefined);
+  if (printing.length > 0) {
+    test.each(printing)('%s prints what the page says', async (_line, { code, output }) => {
+      const dir = folder();
+      writeFileSync(join(dir, 'snippet.mjs'), code);
+      expect(await run(dir, 'snippet.mjs')).toBe(output);
     });
-  },
-);
+  }
+
+  const compiled = titled.filter(([, { language }]) => language === 'ts');
+  if (compiled.length > 0) {
+    test.each(compiled)('%s, compiled, prints what the page says', async (_line, { code, output }) => {
+      const dir = folder();
+      writeFileSync(join(dir, 'snippet.mts'), code);
+      const tsc = join(root, 'node_modules/typescript/bin/tsc');
+      const options = [
+        '--strict',
+        '--target',
+        'es2022',
+        '--module',
+        'nodenext',
+        '--lib',
+        'es2023,esnext.disposable',
+      ];
+      execFileSync(process.execPath, [tsc, ...options, '--types', 'node', 'snippet.mts'], { cwd: dir });
+      expect(await run(dir, 'snippet.mjs')).toBe(output);
+    });
+  }
+
+  test('every snippet is run by some test', () => {
+    const unknown = snippets.filter((snippet) => !isRunHere(snippet) && !RUN_BELOW.has(nameOf(snippet)));
+    expect(unknown.map(({ file, line, language }) => `${file}:${line} ${language}`)).toEqual([]);
+  });
+});
 
 function isRunHere({ language, output }: Snippet): boolean {
   return language === 'ts' || (language === 'js' && output !== undefined);

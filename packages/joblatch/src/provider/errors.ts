@@ -66,13 +66,14 @@ export class LockLostError extends LockError {
   }
 }
 
-/** The verb of the provider that failed. */
+/** The verb of the provider that failed; `fencedSet` is a function of its own. */
 export type StoreOperation =
   | 'connect'
   | 'acquire'
   | 'renew'
   | 'release'
   | 'guard'
+  | 'fencedSet'
   | 'inspect'
   | 'forceRelease'
   | 'purge'

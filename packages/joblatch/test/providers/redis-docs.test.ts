@@ -41,7 +41,7 @@ describeWithRedis('docs/redis.md', (url) => {
     },
   );
 
-  test('has a snippet for each client', () => {
-    expect(snippets).toHaveLength(Object.keys(LIBRARIES).length);
+  test('has a snippet for each client, and two of fenced writes', () => {
+    expect(snippets).toHaveLength(Object.keys(LIBRARIES).length + 2);
   });
 });

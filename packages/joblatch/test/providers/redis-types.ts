@@ -1,6 +1,6 @@
 // Compiled, never run: the clients fit as they are typed, without a cast.
 
-import { redisProvider } from 'joblatch/redis';
+import { fencedSet, redisProvider } from 'joblatch/redis';
 import type * as glide from '../../../../drivers/node_modules/@valkey/valkey-glide/build-ts/index.js';
 import type * as ioredis5 from '../../../../drivers/node_modules/ioredis-5/built/index.js';
 import type * as ioredis6 from '../../../../drivers/node_modules/ioredis-6/built/index.js';
@@ -40,6 +40,8 @@ export function all(clients: {
   redisProvider({ client: clients.l });
   redisProvider({ client: clients.m });
   redisProvider({ client: clients.n });
+  const fenced = { key: 'k', value: 'v', token: 1 };
+  for (const client of Object.values(clients)) void fencedSet(client, fenced);
   // @ts-expect-error: a URL is no client
   redisProvider({ client: 'redis://localhost' });
 }

@@ -40,13 +40,16 @@ export interface ClientEvents {
   off(event: string, listener: (error: unknown) => void): unknown;
 }
 
-/** @throws LockOptionsError if it is no client that we know */
-export function adaptClient(client: unknown): ClientAdapter {
+/**
+ * @param who is told in the message
+ * @throws LockOptionsError if it is no client that we know
+ */
+export function adaptClient(client: unknown, who = 'redisProvider'): ClientAdapter {
   if (isIoredis(client)) return adaptIoredis(client);
   if (isNodeRedis(client)) return adaptNodeRedis(client);
   if (isGlide(client)) return adaptGlide(client);
   throw new LockOptionsError(
-    `redisProvider: client is ${client === null ? 'null' : describe(client)}. Accepted: a client of ioredis (5, 6), ` +
+    `${who}: client is ${client === null ? 'null' : describe(client)}. Accepted: a client of ioredis (5, 6), ` +
       'of redis (node-redis 4 to 6: createClient, createCluster …) or of @valkey/valkey-glide.',
   );
 }

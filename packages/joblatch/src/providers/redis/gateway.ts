@@ -26,13 +26,15 @@ export interface Line {
   ): Promise<string>;
 }
 
+export type GatewaySettings = Omit<Settings, 'replicas'>;
+
 /** Events after which it is worth asking the client again. */
 const STATE_EVENTS = ['ready', 'end', 'error'];
 const PROBE = 'joblatch';
 
 /** The one way to the client: bounds every call, waits for the connection, knows scripts and prefixes. */
 export class Gateway {
-  readonly #settings: Settings;
+  readonly #settings: GatewaySettings;
   readonly #pending = new Set<(why: unknown) => void>();
   readonly #waiting = new Set<() => void>();
   #keys: KeySpace | undefined;
@@ -40,8 +42,14 @@ export class Gateway {
   #closed = false;
   #lastError: unknown;
 
-  constructor(settings: Settings) {
+  /** @param clientPrefix what the client puts in front of keys, if that is known */
+  constructor(settings: GatewaySettings, clientPrefix?: string) {
     this.#settings = settings;
+    if (clientPrefix !== undefined) this.#keys = new KeySpace(clientPrefix, settings.names);
+  }
+
+  get clientPrefix(): string | undefined {
+    return this.#keys?.clientPrefix;
   }
 
   /** Does `work` when the client can send, and lets the caller go when his signal aborts or the time is over. */

@@ -69,6 +69,27 @@ function fixFor(difference: number): string {
   return fixes[difference] as string;
 }
 
+/**
+ * A key that is in the hash slot of another one, whatever braces that has and whatever the client puts in front of
+ * both: the companion itself, or with an end that leads there.
+ *
+ * @param companion differs from the key only in what stands in front of its hash tag or after it, and not in braces
+ */
+export function besideKey(
+  clientPrefix: string,
+  key: string,
+  companion: string,
+): { readonly companion: string; readonly hashSlot: number } {
+  const full = Buffer.from(clientPrefix + key);
+  const subject = hashed(full);
+  const hashSlot = crc16(subject) % HASH_SLOTS;
+  // Both have the same tag.
+  if (subject !== full) return { companion, hashSlot };
+  const unfixed = crc16(Buffer.from(clientPrefix + companion + FIX_MARK));
+  const moved = crc16(new Uint8Array(FIX_LENGTH), unfixed) % HASH_SLOTS;
+  return { companion: companion + FIX_MARK + fixFor(hashSlot ^ moved), hashSlot };
+}
+
 /** Names whose keys are remembered: to take a lock asks for them, and to renew and to give it back. */
 const KNOWN_MAX = 10_000;
 
@@ -122,14 +143,8 @@ export class KeySpace {
 
   #find(name: string): LockKeys {
     const lock = this.#locks + name;
-    const full = Buffer.from(this.clientPrefix + lock);
-    const subject = hashed(full);
-    const hashSlot = crc16(subject) % HASH_SLOTS;
-    const record = this.#records + name;
-    if (subject !== full) return { lock, record, hashSlot };
-    const unfixed = crc16(Buffer.from(this.clientPrefix + record + FIX_MARK));
-    const moved = crc16(new Uint8Array(FIX_LENGTH), unfixed) % HASH_SLOTS;
-    return { lock, record: record + FIX_MARK + fixFor(hashSlot ^ moved), hashSlot };
+    const { companion, hashSlot } = besideKey(this.clientPrefix, lock, this.#records + name);
+    return { lock, record: companion, hashSlot };
   }
 
   /** The pattern for SCAN, which no client prefixes, that finds all locks and records (and perhaps others). */

@@ -64,7 +64,10 @@ end
 
 /** @param first what needs nothing of the above, and may have decided already */
 function script(body: string, first = ''): Script {
-  const lua = first + RECORD + body;
+  return scriptOf(first + RECORD + body);
+}
+
+function scriptOf(lua: string): Script {
   return { lua, sha: createHash('sha1').update(lua).digest('hex') };
 }
 
@@ -214,6 +217,25 @@ return table.concat(types, ' ')
 
 /** The key as the server sees it: what the client puts in front of it, it shows itself. */
 export const ECHO: Script = script('return KEYS[1]');
+
+/**
+ * KEYS: what is written, and what remembers the greatest token that did. ARGV: token, life of the latter in ms,
+ * value; and the life of the value, if it has one. Answers `written`, `newer`, or `odd` if there is no token where one should be.
+ *
+ * Tokens have 16 digits, which the numbers of Lua hold exactly; they are compared as numbers, and stored as the text
+ * that came. The token goes first: if there is no memory for both, nothing stays that it does not cover.
+ */
+export const FENCED_SET: Script = scriptOf(`
+local token, keep, value, life = unpack(ARGV)
+local last = redis.pcall('GET', KEYS[2])
+if last then
+  if type(last) ~= 'string' or not string.match(last, '^%d+$') then return 'odd' end
+  if tonumber(token) < tonumber(last) then return 'newer' end
+end
+redis.call('SET', KEYS[2], token, 'PX', keep)
+if life then redis.call('SET', KEYS[1], value, 'PX', life) else redis.call('SET', KEYS[1], value) end
+return 'written'
+`);
 
 export function parseRecord(text: string): StoredRecord | undefined {
   const [, token, acquiredAt, endsAt, slot, owner = ''] =

@@ -54,11 +54,13 @@ export class BusyQueue {
    *
    * @param work told how long the driver may wait, in milliseconds
    * @param urgency `'urgent'` goes first: a renewal behind thousands who want the key would come too late
+   * @param limitMs how long is waited at most, with a signal, too
    */
   run<T>(
     work: (patienceMs: number) => T,
     signal: CallSignal | undefined,
     urgency: 'urgent' | 'ordinary' = 'ordinary',
+    limitMs: number = signal === undefined ? this.#limitMs : Number.POSITIVE_INFINITY,
   ): Promise<T> {
     if (signal?.aborted) return Promise.reject(new GaveUp(signal.reason));
     let busy: unknown;
@@ -71,7 +73,7 @@ export class BusyQueue {
         busy = error;
       }
     }
-    return this.#wait(work, signal, urgency === 'urgent' ? this.#urgent : this.#ordinary, busy);
+    return this.#wait(work, signal, urgency === 'urgent' ? this.#urgent : this.#ordinary, limitMs, busy);
   }
 
   /** @param busy what was found at the first try, if there was one */
@@ -79,6 +81,7 @@ export class BusyQueue {
     work: (patienceMs: number) => T,
     signal: CallSignal | undefined,
     waiters: Set<Waiter>,
+    limitMs: number,
     busy: unknown,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -112,7 +115,8 @@ export class BusyQueue {
         if (found === undefined && signal?.aborted !== true && waiter.attempt(0)) return;
         waiter.giveUp(new GaveUp(found, this.#runtime.monotonic() - startedAt));
       };
-      const cancelLimit = signal === undefined ? this.#runtime.setTimer(stop, this.#limitMs) : undefined;
+      const bounded = limitMs < Number.POSITIVE_INFINITY;
+      const cancelLimit = bounded ? this.#runtime.setTimer(stop, limitMs) : undefined;
       signal?.addEventListener('abort', stop);
       waiters.add(waiter);
       this.#arm();

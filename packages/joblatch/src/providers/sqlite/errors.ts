@@ -15,6 +15,8 @@ const CODES = {
   SQLITE_NOTADB: 26,
 } as const;
 
+const SQLITE_BUSY_SNAPSHOT = 517;
+
 /** The fields in which the drivers put the result code. */
 interface DriverError {
   /** better-sqlite3 and libsql: `'SQLITE_BUSY_SNAPSHOT'`; node:sqlite: always `'ERR_SQLITE_ERROR'`. */
@@ -45,6 +47,16 @@ export function isBusy(error: unknown): boolean {
   return code === CODES.SQLITE_BUSY || code === CODES.SQLITE_LOCKED;
 }
 
+/**
+ * The open transaction has read, somebody else has written since, and so it can not write any more. Waiting does not
+ * help: only a new transaction does.
+ */
+export function isStaleSnapshot(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code, errcode, rawCode } = error as DriverError;
+  return code === 'SQLITE_BUSY_SNAPSHOT' || [errcode, rawCode].includes(SQLITE_BUSY_SNAPSHOT);
+}
+
 export function isReadOnly(error: unknown): boolean {
   return primaryCode(error) === CODES.SQLITE_READONLY;
 }
@@ -69,6 +81,10 @@ export function isMissingTable(error: unknown): boolean {
 
 export function isNoTransaction(error: unknown): boolean {
   return error instanceof Error && error.message.includes('no transaction is active');
+}
+
+export function isNestedBegin(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('within a transaction');
 }
 
 export interface Place {

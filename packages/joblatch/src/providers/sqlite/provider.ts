@@ -1,7 +1,9 @@
+import { LockStoreError } from '../../provider/errors.js';
 import type {
   AcquireRequest,
   AcquireResult,
   CallOptions,
+  GuardRequest,
   InspectRequest,
   LockProvider,
   LockRecord,
@@ -13,6 +15,7 @@ import type {
 import { splitOwner } from '../../provider/released-owner.js';
 import type { SqliteValue } from './client.js';
 import type { Connection } from './connection.js';
+import { isStaleSnapshot } from './errors.js';
 import { checkOptions, type Settings, type SqliteProviderOptions } from './options.js';
 import { quoteTable } from './schema.js';
 import { Session } from './session.js';
@@ -168,9 +171,33 @@ class SqliteProvider implements LockProvider {
     }
   }
 
+  /**
+   * The write lock of the file is what keeps the key: nobody can write anything until the transaction ends. It
+   * is taken first, so that the grant is looked at as it is then.
+   */
+  guard(request: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean> {
+    const { key, owner } = request;
+    return this.#session.runWithin(request, transaction, options, (connection) => {
+      try {
+        connection.exec(this.#sql.lockFile);
+      } catch (error) {
+        throw isStaleSnapshot(error) ? staleSnapshot(key, error) : error;
+      }
+      return connection.rows(this.#sql.isLive, key, owner).length > 0;
+    });
+  }
+
   close(): Promise<void> {
     return this.#session.close();
   }
+}
+
+function staleSnapshot(key: string, cause: unknown): LockStoreError {
+  return new LockStoreError(
+    `${JSON.stringify(key)} can not be guarded in this transaction: it has read before, and somebody else has written to the ` +
+      'file since, so that it can not write any more. Roll back, and begin immediate, or call guard first.',
+    { operation: 'guard', key, cause },
+  );
 }
 
 function toRecord(row: RecordRow): LockRecord {

@@ -1,11 +1,12 @@
-import { statSync } from 'node:fs';
 import { abandonable, signalOf } from '../../provider/abandoning.js';
 import type { StoreOperation } from '../../provider/errors.js';
-import type { CallOptions } from '../../provider/lock-provider.js';
+import type { CallOptions, GuardRequest } from '../../provider/lock-provider.js';
 import { BusyQueue } from './busy.js';
 import { findDriver } from './client.js';
 import { Connection } from './connection.js';
 import { asStoreError, isBroken, isMissingTable } from './errors.js';
+import { identityOf } from './file.js';
+import { Guest } from './guest.js';
 import type { Settings } from './options.js';
 import { ensureTable } from './schema.js';
 
@@ -59,6 +60,26 @@ export class Session {
       if (connection && source.kind === 'path' && isBroken(error)) this.#letGo(connection);
       const file = source.kind === 'path' ? source.path : undefined;
       throw asStoreError(error, { operation, key, table, file });
+    }
+  }
+
+  /** Does `work` in a transaction that is open on a handle of the caller, and again while the file is busy. */
+  async runWithin<T>(
+    request: GuardRequest,
+    transaction: object,
+    options: CallOptions | undefined,
+    work: (connection: Connection) => T,
+  ): Promise<T> {
+    const { source, table } = this.#settings;
+    const { key, leftMs } = request;
+    try {
+      if (this.#closed) throw closed();
+      const guest = new Guest(transaction, source, key);
+      const attempt = (patienceMs: number): T => guest.run(patienceMs, work);
+      return await this.#queue.run(attempt, signalOf(options), 'urgent', leftMs);
+    } catch (error) {
+      const file = source.kind === 'path' ? source.path : undefined;
+      throw asStoreError(error, { operation: 'guard', key, table, file });
     }
   }
 
@@ -141,12 +162,6 @@ export class Session {
     this.#opened = undefined;
     if (this.#settings.source.kind === 'path') connection.close();
   }
-}
-
-/** Tells a file from another of the same path; undefined where there is none, as for a database in memory. */
-function identityOf(path: string): string | undefined {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found && `${found.dev}:${found.ino}`;
 }
 
 function closed(): Error {

@@ -41,6 +41,10 @@ export interface Statements {
   readonly renewMany: string;
   /** key, owner, keep, slot → a row if the grant was live. */
   readonly release: string;
+  /** Nothing is changed: it takes the write lock of the file, by `exec`. */
+  readonly lockFile: string;
+  /** key, owner → a row if the grant is live. Under the write lock, so it stays its owner's until that is given up. */
+  readonly isLive: string;
   /** key → {@link RecordRow}. */
   readonly inspectOne: string;
   /** last key of the page before, limit → {@link RecordRow}. */
@@ -95,6 +99,10 @@ set lock_until = max(${NOW}, coalesce(t.locked_at + g.keep, 0)), locked_by = '${
   slot = ${later('t.slot', 'g.slot')}
 from given as g where t.name = g.key and t.locked_by = g.owner and t.lock_until > ${NOW}
 returning json_array(1)`,
+
+    lockFile: `update ${table} set lock_until = lock_until where false`,
+
+    isLive: `select json_array(1) from ${table} where name = ? and locked_by = ? and lock_until > ${NOW}`,
 
     inspectOne: `select ${record} from ${table} where name = ?`,
 
