@@ -19,6 +19,8 @@ const STOPS = Number(process.env.JOBLATCH_GUARD_STOPS ?? 15);
 const grantOf = (key: string, more: Partial<GuardRequest> = {}): GuardRequest => ({
   key,
   owner,
+  // SQLite finds a grant by its owner.
+  token: 1,
   leftMs: MINUTE,
   ...more,
 });
