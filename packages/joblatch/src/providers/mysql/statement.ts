@@ -16,11 +16,15 @@ export interface Call {
 
 export type Values = Readonly<Record<string, string | number | null | undefined>>;
 
+/** Quoted names, which may hold anything, and places of values. */
+const NAME_OR_PLACE = /`(?:[^`]|``)*`|:([a-z]\w*)/gi;
+
 /** Reads a text whose places have names, such as `:owner`; the server knows them by their order only. */
 export function statement(named: string): Statement {
   const places: string[] = [];
-  const text = named.replace(/:([a-z]\w*)/gi, (_place, name: string) => {
-    places.push(name);
+  const text = named.replace(NAME_OR_PLACE, (found, place: string | undefined) => {
+    if (place === undefined) return found;
+    places.push(place);
     return '?';
   });
   return { text, places };
