@@ -1,5 +1,6 @@
 // A file of the library imports only from its own floor or below (see docs/architecture.md), a provider
-// never another provider, and nobody a package: the library has no dependency.
+// never another provider (what those of SQL databases share is in providers/sql), and nobody a package: the
+// library has no dependency.
 //
 // `import type` counts like any other import. What the compiler erases the reader does not: a floor should
 // be understood without the ones above it.
@@ -30,6 +31,9 @@ const FLOORS = {
 function floorOf(file) {
   return FLOORS[file.split('/')[0].replace(/\.js$/, '.ts')];
 }
+
+/** Beside the providers, for some of them; it knows none of them. */
+const SHARED = 'sql';
 
 /** `providers/redis/client.ts` → `redis`; undefined elsewhere. */
 function providerOf(file) {
@@ -65,7 +69,12 @@ export function floorFaults(file, code) {
       faults.push(`${file}: imports '${specifier}', which is on no floor`);
     else if (below > floor)
       faults.push(`${file} (floor ${floor}) imports '${specifier}' from above (floor ${below})`);
-    else if (providerOf(file) !== undefined && below === floor && providerOf(target) !== providerOf(file))
+    else if (
+      providerOf(file) !== undefined &&
+      below === floor &&
+      providerOf(target) !== providerOf(file) &&
+      providerOf(target) !== SHARED
+    )
       faults.push(`${file}: imports '${specifier}', but providers do not know each other`);
   }
   return faults;

@@ -1,6 +1,17 @@
-import { LockOptionsError } from '../../provider/errors.js';
 import { nodeRuntime, type Runtime } from '../../provider/runtime.js';
 import { refuseUnknown } from '../../provider/values.js';
+import {
+  checkSwitches,
+  checkTable,
+  checkTimeout,
+  DEFAULT_COLUMNS,
+  DEFAULT_TIMEOUT_MS,
+  type Naming,
+  refuse,
+  type SqlColumns,
+  type SqlTableNames,
+  TABLE_OPTIONS,
+} from '../sql/table-options.js';
 import {
   type MysqlCallbackClient,
   type MysqlConnection,
@@ -21,19 +32,8 @@ export interface MysqlClients {
   readonly connection?: MysqlConnection | MysqlCallbackClient<MysqlConnection> | undefined;
 }
 
-export interface MysqlColumns {
-  /** Default `'name'`. */
-  readonly name?: string | undefined;
-  /** Default `'lock_until'`. */
-  readonly lockUntil?: string | undefined;
-  /** Default `'locked_at'`. */
-  readonly lockedAt?: string | undefined;
-  /** Default `'locked_by'`. */
-  readonly lockedBy?: string | undefined;
-  /** Default `'fencing_token'`. */
-  readonly fencingToken?: string | undefined;
-  /** Default `'slot'`. */
-  readonly slot?: string | undefined;
+/** Names of the columns, where they are others. */
+export interface MysqlColumns extends SqlColumns {
   /** Default `'guard_key'`. */
   readonly guardKey?: string | undefined;
 }
@@ -71,15 +71,7 @@ export interface MysqlProviderOptions extends MysqlMigrateOptions {
   readonly runtime?: Runtime | undefined;
 }
 
-/** The names of a table and its columns: for people as they are, for SQL quoted. */
-export interface TableNames {
-  /** For messages. */
-  readonly shown: string;
-  readonly quoted: string;
-  readonly schema: string | undefined;
-  readonly table: string;
-  readonly columns: Readonly<Record<keyof MysqlColumns, string>>;
-}
+export type TableNames = SqlTableNames<MysqlColumns>;
 
 export interface Settings {
   readonly source: Source;
@@ -91,22 +83,21 @@ export interface Settings {
   readonly runtime: Runtime;
 }
 
-const DEFAULT_TIMEOUT_MS = 5_000;
 const NAME_MAX_CHARACTERS = 64;
 /** Such as `+01:00`, `Europe/Prague`, `SYSTEM`. It stands in the statement's text. */
 const ZONE = /^[A-Za-z0-9_+:/-]{1,64}$/;
 
-const DEFAULT_COLUMNS: Readonly<Record<keyof MysqlColumns, string>> = {
-  name: 'name',
-  lockUntil: 'lock_until',
-  lockedAt: 'locked_at',
-  lockedBy: 'locked_by',
-  fencingToken: 'fencing_token',
-  slot: 'slot',
-  guardKey: 'guard_key',
+const NAMING: Naming<MysqlColumns> = {
+  columns: { ...DEFAULT_COLUMNS, guardKey: 'guard_key' },
+  // The server keeps names in three bytes a character, and cuts blanks at the end. A client that puts the values in
+  // itself takes a question mark for the place of one, also within quotes.
+  isName: (name) => name.length <= NAME_MAX_CHARACTERS && !/[?\u{10000}-\u{10FFFF}]|\s$/u.test(name),
+  accepted: `a name of 1 to ${NAME_MAX_CHARACTERS} characters, without a question mark, a blank at the end, or any beyond U+FFFF`,
+  // The server takes names of columns that differ in case for one.
+  same: (name) => name.toLowerCase(),
+  quote,
 };
 
-const TABLE_OPTIONS = ['schema', 'table', 'columns'];
 const MIGRATE_OPTIONS = [...SOURCE_KINDS, ...TABLE_OPTIONS];
 const PROVIDER_OPTIONS = [
   ...MIGRATE_OPTIONS,
@@ -127,12 +118,8 @@ export function checkOptions(options: MysqlProviderOptions): Settings {
     timeoutMs = DEFAULT_TIMEOUT_MS,
     runtime = nodeRuntime,
   } = options;
-  for (const [option, value] of Object.entries({ autoMigrate, prepare })) {
-    if (typeof value !== 'boolean') throw refuse(what, `${option} is ${String(value)}`, 'true or false');
-  }
-  if (typeof timeoutMs !== 'number' || !(timeoutMs > 0 && timeoutMs < Number.POSITIVE_INFINITY)) {
-    throw refuse(what, `timeoutMs is ${String(timeoutMs)}`, 'milliseconds, more than 0');
-  }
+  checkSwitches({ autoMigrate, prepare }, what);
+  checkTimeout(timeoutMs, what);
   if (sessionTimeZone !== undefined && !isZone(sessionTimeZone)) {
     throw refuse(
       what,
@@ -142,7 +129,7 @@ export function checkOptions(options: MysqlProviderOptions): Settings {
   }
   return {
     source: checkSource(options, what),
-    names: checkTable(options, what),
+    names: checkTable(options, NAMING, what),
     autoMigrate,
     sessionTimeZone,
     prepare,
@@ -160,7 +147,7 @@ export function checkMigrateOptions(options: MysqlMigrateOptions): Settings {
   refuseUnknown(options, new Set(MIGRATE_OPTIONS), what);
   return {
     source: checkSource(options, what),
-    names: checkTable(options, what),
+    names: checkTable(options, NAMING, what),
     autoMigrate: true,
     sessionTimeZone: undefined,
     prepare: false,
@@ -179,7 +166,7 @@ export function checkMigrationSqlOptions(options: MysqlMigrationSqlOptions): {
   const dialect = Object.hasOwn(DIALECTS, server) ? DIALECTS[server] : undefined;
   if (dialect === undefined)
     throw refuse(what, `server is ${JSON.stringify(server)}`, "'mariadb' or 'mysql'");
-  return { names: checkTable(options, what), dialect };
+  return { names: checkTable(options, NAMING, what), dialect };
 }
 
 function checkSource(options: MysqlClients, what: string): Source {
@@ -194,49 +181,4 @@ function checkSource(options: MysqlClients, what: string): Source {
   const hint =
     source === undefined ? '' : ` This one looks like ${whatFits(source.kind)}: say ${source.kind}.`;
   throw refuse(what, `${kind} is not ${whatFits(kind)}`, whatFits(kind), hint);
-}
-
-function checkTable(
-  { schema, table = 'shedlock', columns = {} }: MysqlTableOptions,
-  what: string,
-): TableNames {
-  refuseUnknown(columns, new Set(Object.keys(DEFAULT_COLUMNS)), `${what}: columns`);
-  const checkName = (option: string, value: unknown): string => {
-    const fits =
-      typeof value === 'string' &&
-      value !== '' &&
-      // A client that puts the values in itself takes a question mark for the place of one, also within quotes.
-      !/[\0?]/.test(value) &&
-      // The server keeps names in three bytes a character, and cuts blanks at the end.
-      !/[\u{10000}-\u{10FFFF}]|\s$/u.test(value) &&
-      value.isWellFormed() &&
-      value.length <= NAME_MAX_CHARACTERS;
-    if (fits) return value;
-    throw refuse(
-      what,
-      `${option} is ${JSON.stringify(value)}`,
-      `a name of 1 to ${NAME_MAX_CHARACTERS} characters, without a question mark, a blank at the end, or any beyond U+FFFF`,
-    );
-  };
-  const chosen = Object.entries(DEFAULT_COLUMNS).map(([column, usual]) => {
-    const value = columns[column as keyof MysqlColumns];
-    return [column, value === undefined ? usual : checkName(`columns.${column}`, value)] as const;
-  });
-  // The server takes names of columns that differ in case for one.
-  if (new Set(chosen.map(([, value]) => value.toLowerCase())).size < chosen.length) {
-    throw refuse(what, 'two columns have one name', 'a name for each');
-  }
-  const checkedSchema = schema === undefined ? undefined : checkName('schema', schema);
-  const path = [...(checkedSchema === undefined ? [] : [checkedSchema]), checkName('table', table)];
-  return {
-    shown: path.join('.'),
-    quoted: path.map(quote).join('.'),
-    schema: checkedSchema,
-    table,
-    columns: Object.fromEntries(chosen) as unknown as TableNames['columns'],
-  };
-}
-
-function refuse(what: string, found: string, accepted: string, hint = ''): LockOptionsError {
-  return new LockOptionsError(`${what}: ${found}. Accepted: ${accepted}.${hint}`);
 }

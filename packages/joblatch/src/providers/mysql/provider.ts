@@ -13,8 +13,8 @@ import type {
   RenewRequest,
   RenewResult,
 } from '../../provider/lock-provider.js';
-import { splitOwner } from '../../provider/released-owner.js';
 import type { Runtime } from '../../provider/runtime.js';
+import { type RecordRow, toRecord } from '../sql/records.js';
 import type { Reply } from './client.js';
 import { isGivenWay, isTakenByOthers, OpenTransaction } from './errors.js';
 import { guardInside, insideOf } from './guard.js';
@@ -22,7 +22,7 @@ import { checkOptions, type MysqlProviderOptions, type Settings } from './option
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
 import { unhex } from './statement.js';
-import { asksForSlot, type Checked, PAGE, type RecordRow, type Seen } from './statements.js';
+import { asksForSlot, type Checked, PAGE, type Seen } from './statements.js';
 
 /**
  * Locks in a table of a MariaDB (10.6 or later) or MySQL (8.0.17 or later) database, or in one that Java's ShedLock
@@ -99,7 +99,7 @@ class MysqlProvider implements LockProvider {
       const { rows } = await this.#session.run('inspect', key, options, ({ statements }, query) =>
         query(statements.inspect(key, found.at(-1)?.key ?? '')),
       );
-      for (const row of rows) found.push(toRecord(JSON.parse(row) as RecordRow));
+      for (const row of rows) found.push(recordOf(JSON.parse(row) as RecordRow));
       if (key !== undefined || rows.length < PAGE) break;
     }
     return found.slice(0, limit);
@@ -151,11 +151,16 @@ async function attempt(
   query: Query,
   request: AcquireRequest,
 ): Promise<AcquireResult | undefined> {
-  const seen = await look(layout, query, request);
-  const refused = refusal(seen);
-  if (refused) return refused;
-  const token = await take(layout, query, request, seen);
-  return token === undefined ? undefined : granted(request, seen, token);
+  try {
+    const seen = await look(layout, query, request);
+    const refused = refusal(seen);
+    if (refused) return refused;
+    const { changed, insertId: token } = await take(layout, query, request, seen);
+    return changed > 0 ? granted(request, seen, token) : undefined;
+  } catch (error) {
+    if (isTakenByOthers(error) || isGivenWay(error)) return undefined;
+    throw error;
+  }
 }
 
 async function look({ table, statements }: Layout, query: Query, request: AcquireRequest): Promise<Seen> {
@@ -179,22 +184,9 @@ function refusal([, left, slotRefused]: Seen): AcquireResult | undefined {
   return { ok: false, reason: slotRefused ? 'slot' : 'held', ...(leftMs !== undefined && { leftMs }) };
 }
 
-/** The token, or undefined if somebody else was faster. */
-async function take(
-  { statements }: Layout,
-  query: Query,
-  request: AcquireRequest,
-  seen: Seen,
-): Promise<number | undefined> {
+function take({ statements }: Layout, query: Query, request: AcquireRequest, seen: Seen): Promise<Reply> {
   const [, , , , keyDigits] = seen;
-  const isThere = keyDigits !== null;
-  try {
-    const reply = await query(isThere ? statements.take(request, seen) : statements.make(request, seen));
-    return reply.changed > 0 ? reply.insertId : undefined;
-  } catch (error) {
-    if (isTakenByOthers(error) || isGivenWay(error)) return undefined;
-    throw error;
-  }
+  return query(keyDigits === null ? statements.make(request, seen) : statements.take(request, seen));
 }
 
 function granted({ leaseMs }: AcquireRequest, [, , , slot]: Seen, token: number): AcquireResult {
@@ -291,17 +283,6 @@ function noSlots(key: string, { names }: Table): LockOptionsError {
   );
 }
 
-function toRecord(row: RecordRow): LockRecord {
-  const { owner, released } = splitOwner(unhex(row.owner ?? ''));
-  const left = Math.max(0, row.left ?? 0);
-  return {
-    key: unhex(row.key),
-    state: left === 0 ? 'free' : released ? 'kept' : 'held',
-    leftMs: left,
-    ...(owner !== '' && { owner }),
-    ...(row.token !== null && { token: row.token }),
-    ...(row.slot !== null && { slot: row.slot }),
-    // Negative after the clock was set back.
-    ...(row.ago !== null && { acquiredAgoMs: Math.max(0, row.ago) }),
-  };
+function recordOf({ key, owner, ...row }: RecordRow): LockRecord {
+  return toRecord({ ...row, key: unhex(key), owner: unhex(owner ?? '') });
 }

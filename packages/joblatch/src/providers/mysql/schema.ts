@@ -3,7 +3,7 @@ import { type Dialect, dialectOf, isTooOld } from './dialect.js';
 import { MissingTable, Unfit } from './errors.js';
 import type { TableNames } from './options.js';
 import { quote } from './quote.js';
-import { type Call, call, statement } from './statement.js';
+import { type Call, call, type Statement, statement } from './statement.js';
 
 /** The table as it was found. */
 export interface Table {
@@ -108,17 +108,26 @@ export async function describe(
   names: TableNames,
 ): Promise<{ readonly dialect: Dialect; readonly table: Table | undefined }> {
   const [server] = (await query(call(SERVER))).rows;
-  const [version, serverZone] = JSON.parse(server as string) as [string, string];
+  const { version, zone, database, ignoresCase } = JSON.parse(server as string) as Server;
   const dialect = dialectOf(version);
   if (isTooOld(dialect, version)) {
     const { oldest, server: kind } = dialect;
     throw new Unfit(`the server is ${version}, and joblatch needs ${kind} ${oldest.join('.')} or later`);
   }
-  const place = { schema: names.schema, table: names.table };
-  const columns = parse<Column>((await query(call(COLUMNS, place))).rows);
+  const schema = names.schema ?? database;
+  if (schema === null) {
+    throw new Unfit('no database is chosen. Name it in the connection, or as `schema`');
+  }
+  // The comparison there takes no notice of case.
+  const isOurs = ({ table }: { readonly table: string }): boolean =>
+    table === names.table || (Boolean(ignoresCase) && table.toLowerCase() === names.table.toLowerCase());
+  const read = async <T extends { readonly table: string }>(what: Statement): Promise<T[]> => {
+    const { rows } = await query(call(what, { schema, table: names.table }));
+    return rows.map((row) => JSON.parse(row) as T).filter(isOurs);
+  };
+  const columns = await read<Column>(COLUMNS);
   if (columns.length === 0) return { dialect, table: undefined };
-  const indexes = parse<Index>((await query(call(INDEXES, place))).rows);
-  return { dialect, table: fit(columns, indexes, names, dialect, serverZone) };
+  return { dialect, table: fit(columns, await read<Index>(INDEXES), names, dialect, zone) };
 }
 
 /** Looks at the table, which has to be there. */
@@ -160,6 +169,7 @@ function missing({ names, hasToken, hasSlot, hasGuardKey, guardIndex, ...table }
 }
 
 interface Column {
+  readonly table: string;
   readonly name: string;
   readonly engine: string | null;
   readonly type: string;
@@ -171,35 +181,40 @@ interface Column {
 }
 
 interface Index {
+  readonly table: string;
   readonly name: string;
   readonly unique: boolean | number;
   /** Its columns in order; one of which only the beginning is in it has a mark. */
   readonly columns: string;
 }
 
-/** Of the server. `cast`, since a client may take JSON for something else than a text. */
-const SERVER = statement('select cast(json_array(version(), @@global.time_zone) as char)');
+interface Server {
+  readonly version: string;
+  readonly zone: string;
+  readonly database: string | null;
+  /** Of names of tables. */
+  readonly ignoresCase: boolean | number;
+}
 
-/** Where names of tables differ in case only, they are different tables, unless the server says otherwise. */
-const IS_OURS = (alias: string): string =>
-  `${alias}.table_schema = coalesce(:schema, database())
-  and (binary ${alias}.table_name = binary :table or (@@lower_case_table_names > 0 and lower(${alias}.table_name) = lower(:table)))`;
+// `cast`, since a client may take JSON for something else than a text.
+const SERVER = statement(`select cast(json_object('version', version(), 'zone', @@global.time_zone,
+  'database', database(), 'ignoresCase', @@lower_case_table_names > 0) as char)`);
 
+// Compared with nothing but values: then the server looks at this table, and not at every one that it has.
 const COLUMNS =
-  statement(`select cast(json_object('name', c.column_name, 'engine', t.engine, 'type', c.data_type,
-  'digits', c.datetime_precision, 'length', c.character_maximum_length, 'bytes', c.character_octet_length,
-  'charset', c.character_set_name, 'collation', c.collation_name) as char)
+  statement(`select cast(json_object('table', c.table_name, 'name', c.column_name, 'engine', t.engine,
+  'type', c.data_type, 'digits', c.datetime_precision, 'length', c.character_maximum_length,
+  'bytes', c.character_octet_length, 'charset', c.character_set_name, 'collation', c.collation_name) as char)
 from information_schema.columns c
-join information_schema.tables t on t.table_schema = c.table_schema and t.table_name = c.table_name
-where ${IS_OURS('c')} and ${IS_OURS('t')}`);
+join information_schema.tables t on t.table_schema = :schema and t.table_name = :table and t.table_name = c.table_name
+where c.table_schema = :schema and c.table_name = :table`);
 
-const INDEXES = statement(`select cast(json_object('name', s.index_name, 'unique', max(s.non_unique) = 0,
-  'columns', group_concat(concat(s.column_name, if(s.sub_part is null, '', '(part)')) order by s.seq_in_index separator ',')) as char)
+const INDEXES = statement(`select cast(json_object('table', s.table_name, 'name', s.index_name,
+  'unique', max(s.non_unique) = 0, 'columns', group_concat(
+    concat(s.column_name, if(s.sub_part is null, '', '(part)')) order by s.seq_in_index separator ',')) as char)
 from information_schema.statistics s
-where ${IS_OURS('s')}
-group by s.index_name`);
-
-const parse = <T>(rows: readonly string[]): T[] => rows.map((row) => JSON.parse(row) as T);
+where s.table_schema = :schema and s.table_name = :table
+group by s.table_name, s.index_name`);
 
 const TEXTS = ['varchar', 'char', 'varbinary'];
 const INSTANTS = ['timestamp', 'datetime'];

@@ -1,15 +1,13 @@
-import { abandonable, type CallSignal, GaveUp, signalOf } from '../../provider/abandoning.js';
+import { abandonable, type CallSignal, signalOf } from '../../provider/abandoning.js';
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
+import { FoundOnce } from '../sql/found-once.js';
+import { closed, stepAside, TRIES, withinTime } from '../sql/within-time.js';
 import { type Connection, connectionTo } from './connection.js';
 import { asStoreError, isGivenWay, isMadeByOthers, isOtherTable } from './errors.js';
 import type { Settings } from './options.js';
 import { describeExisting, migrate, type Query, type Table } from './schema.js';
 import { type Statements, statementsFor } from './statements.js';
-
-/** Who gave way to another transaction, or found a free key locked, this often is refused: the others are busy with it. */
-const TRIES = 6;
-const LONGEST_PAUSE_MS = 10;
 
 /** The table with its statements. */
 export interface Layout {
@@ -21,14 +19,14 @@ export interface Layout {
 export class Session {
   readonly #settings: Settings;
   readonly #connection: Connection;
-  #layout: Promise<Layout> | undefined;
-  /** What that led to: most calls need not wait for it, nor listen to their signal meanwhile. */
-  #known: Layout | undefined;
+  readonly #layout: FoundOnce<Layout>;
   #closed = false;
 
   constructor(settings: Settings) {
     this.#settings = settings;
     this.#connection = connectionTo(settings.source, settings.runtime, settings.prepare);
+    // Not bounded by the signal of the caller that comes first: the others wait for it too.
+    this.#layout = new FoundOnce(() => withinTime(undefined, settings, (signal) => this.#look(signal)));
   }
 
   /** Does `work`, and all of it once more if the table is not as it was found before. */
@@ -40,15 +38,15 @@ export class Session {
   ): Promise<T> {
     try {
       if (this.#closed) throw closed();
-      return await this.#bounded(signalOf(options), async (signal) => {
+      return await withinTime(signalOf(options), this.#settings, async (signal) => {
         const query = this.#querying(signal);
-        const layout = this.#known ?? (await abandonable(this.#find(), signal));
+        const layout = this.#layout.known ?? (await abandonable(this.#layout.find(), signal));
         try {
           return await work(layout, query, signal);
         } catch (error) {
           if (!isOtherTable(error)) throw error;
-          this.#forget(layout);
-          return await work(await abandonable(this.#find(), signal), query, signal);
+          this.#layout.forget(layout);
+          return await work(await abandonable(this.#layout.find(), signal), query, signal);
         }
       });
     } catch (error) {
@@ -61,7 +59,7 @@ export class Session {
     for (let tries = 1; ; tries += 1) {
       const result = await attempt();
       if (result !== undefined || tries === TRIES) return result;
-      await this.#pause(signal);
+      await stepAside(this.#settings.runtime, signal);
     }
   }
 
@@ -69,7 +67,7 @@ export class Session {
   async migrate(): Promise<string[]> {
     const { names } = this.#settings;
     try {
-      return await this.#bounded(undefined, (signal) =>
+      return await withinTime(undefined, this.#settings, (signal) =>
         migrate(this.#querying(signal), names, isMadeByOthers),
       );
     } catch (error) {
@@ -80,31 +78,6 @@ export class Session {
   close(): void {
     this.#closed = true;
     this.#connection.close();
-  }
-
-  /** Callers that come together share one look at the table; one that failed is done again by the next caller. */
-  #find(): Promise<Layout> {
-    if (this.#layout === undefined) {
-      // Not bounded by the signal of the caller that came first: the others wait for it too.
-      const finding = this.#bounded(undefined, (signal) => this.#look(signal));
-      this.#layout = finding;
-      finding.then(
-        (layout) => {
-          this.#known = layout;
-        },
-        () => {
-          this.#layout = undefined;
-        },
-      );
-    }
-    return this.#layout;
-  }
-
-  /** Unless another caller has looked again since. */
-  #forget(layout: Layout): void {
-    if (this.#known !== layout) return;
-    this.#known = undefined;
-    this.#layout = undefined;
   }
 
   async #look(signal: CallSignal): Promise<Layout> {
@@ -124,38 +97,8 @@ export class Session {
         } catch (error) {
           if (!isGivenWay(error) || attempt === TRIES) throw error;
         }
-        await this.#pause(signal);
+        await stepAside(this.#settings.runtime, signal);
       }
     };
   }
-
-  /** A moment by chance: transactions that were in each other's way must not meet again. */
-  async #pause(signal: CallSignal): Promise<void> {
-    const { runtime } = this.#settings;
-    const pause = new Promise<void>((resolve) => {
-      runtime.setTimer(resolve, LONGEST_PAUSE_MS * runtime.random());
-    });
-    await abandonable(pause, signal);
-  }
-
-  /** With the signal of the caller or, without one, with the limit of ours. */
-  async #bounded<T>(signal: CallSignal | undefined, work: (signal: CallSignal) => Promise<T>): Promise<T> {
-    if (signal?.aborted) throw new GaveUp(signal.reason);
-    if (signal) return work(signal);
-    const { runtime, timeoutMs } = this.#settings;
-    const controller = new AbortController();
-    const cancel = runtime.setTimer(
-      () => controller.abort(new Error(`no answer within ${timeoutMs} ms (timeoutMs)`)),
-      timeoutMs,
-    );
-    try {
-      return await work(controller.signal);
-    } finally {
-      cancel();
-    }
-  }
-}
-
-function closed(): Error {
-  return new Error('the provider was closed');
 }

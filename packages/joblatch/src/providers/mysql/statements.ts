@@ -6,6 +6,7 @@ import type {
 } from '../../provider/lock-provider.js';
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
 import { RELEASED_MARK } from '../../provider/released-owner.js';
+import type { RecordRow } from '../sql/records.js';
 import type { Verb } from './dialect.js';
 import { quote } from './quote.js';
 import { NO_GUARD, type Table, type TextColumn } from './schema.js';
@@ -85,15 +86,6 @@ export type Seen = readonly [
 
 /** Of a grant, while nobody else has its record locked: so it is final. */
 export type Checked = readonly [index: number, live: number | boolean, renewed: number | boolean];
-
-export interface RecordRow {
-  readonly key: string;
-  readonly owner: string | null;
-  readonly token: number | null;
-  readonly slot: number | null;
-  readonly left: number | null;
-  readonly ago: number | null;
-}
 
 /** The statements for one table. Those that read answer rows of one text with JSON in it. */
 export interface Statements {

@@ -1,6 +1,17 @@
-import { LockOptionsError } from '../../provider/errors.js';
 import { nodeRuntime, type Runtime } from '../../provider/runtime.js';
 import { refuseUnknown } from '../../provider/values.js';
+import {
+  checkSwitches,
+  checkTable,
+  checkTimeout,
+  DEFAULT_COLUMNS,
+  DEFAULT_TIMEOUT_MS,
+  type Naming,
+  refuse,
+  type SqlColumns,
+  type SqlTableNames,
+  TABLE_OPTIONS,
+} from '../sql/table-options.js';
 import {
   kindsOf,
   type PgClient,
@@ -25,20 +36,8 @@ export interface PostgresClients {
   readonly pglite?: Pglite | undefined;
 }
 
-export interface PostgresColumns {
-  /** Default `'name'`. */
-  readonly name?: string | undefined;
-  /** Default `'lock_until'`. */
-  readonly lockUntil?: string | undefined;
-  /** Default `'locked_at'`. */
-  readonly lockedAt?: string | undefined;
-  /** Default `'locked_by'`. */
-  readonly lockedBy?: string | undefined;
-  /** Default `'fencing_token'`. */
-  readonly fencingToken?: string | undefined;
-  /** Default `'slot'`. */
-  readonly slot?: string | undefined;
-}
+/** Names of the columns, where they are others. */
+export type PostgresColumns = SqlColumns;
 
 export interface PostgresTableOptions {
   /** Default: the first schema of the connection's `search_path` that has the table. Quoted by us. */
@@ -65,13 +64,7 @@ export interface PostgresProviderOptions extends PostgresMigrateOptions {
   readonly runtime?: Runtime | undefined;
 }
 
-/** The names of a table and its columns: for people as they are, for SQL quoted. */
-export interface TableNames {
-  /** For messages. */
-  readonly shown: string;
-  readonly quoted: string;
-  readonly columns: Readonly<Record<keyof PostgresColumns, string>>;
-}
+export type TableNames = SqlTableNames<PostgresColumns>;
 
 export interface Settings {
   readonly source: Source;
@@ -82,20 +75,17 @@ export interface Settings {
   readonly runtime: Runtime;
 }
 
-const DEFAULT_TIMEOUT_MS = 5_000;
 /** PostgreSQL cuts longer names without an error, and two of them may become one. */
 const NAME_MAX_BYTES = 63;
 
-const DEFAULT_COLUMNS: Readonly<Record<keyof PostgresColumns, string>> = {
-  name: 'name',
-  lockUntil: 'lock_until',
-  lockedAt: 'locked_at',
-  lockedBy: 'locked_by',
-  fencingToken: 'fencing_token',
-  slot: 'slot',
+const NAMING: Naming<PostgresColumns> = {
+  columns: DEFAULT_COLUMNS,
+  isName: (name) => Buffer.byteLength(name) <= NAME_MAX_BYTES,
+  accepted: `a name of 1 to ${NAME_MAX_BYTES} bytes`,
+  same: (name) => name,
+  quote,
 };
 
-const TABLE_OPTIONS = ['schema', 'table', 'columns'];
 const MIGRATE_OPTIONS = [...SOURCE_KINDS, ...TABLE_OPTIONS];
 const PROVIDER_OPTIONS = [...MIGRATE_OPTIONS, 'autoMigrate', 'prepare', 'timeoutMs', 'runtime'];
 
@@ -103,15 +93,11 @@ export function checkOptions(options: PostgresProviderOptions): Settings {
   const what = 'postgresProvider';
   refuseUnknown(options, new Set(PROVIDER_OPTIONS), what);
   const { autoMigrate = false, prepare, timeoutMs = DEFAULT_TIMEOUT_MS, runtime = nodeRuntime } = options;
-  for (const [option, value] of Object.entries({ autoMigrate, prepare: prepare ?? true })) {
-    if (typeof value !== 'boolean') throw refuse(what, `${option} is ${String(value)}`, 'true or false');
-  }
-  if (typeof timeoutMs !== 'number' || !(timeoutMs > 0 && timeoutMs < Number.POSITIVE_INFINITY)) {
-    throw refuse(what, `timeoutMs is ${String(timeoutMs)}`, 'milliseconds, more than 0');
-  }
+  checkSwitches({ autoMigrate, prepare: prepare ?? true }, what);
+  checkTimeout(timeoutMs, what);
   return {
     source: checkSource(options, what),
-    names: checkTable(options, what),
+    names: checkTable(options, NAMING, what),
     autoMigrate,
     prepare,
     timeoutMs,
@@ -124,7 +110,7 @@ export function checkMigrateOptions(options: PostgresMigrateOptions): Settings {
   refuseUnknown(options, new Set(MIGRATE_OPTIONS), what);
   return {
     source: checkSource(options, what),
-    names: checkTable(options, what),
+    names: checkTable(options, NAMING, what),
     autoMigrate: true,
     prepare: false,
     timeoutMs: DEFAULT_TIMEOUT_MS,
@@ -135,7 +121,7 @@ export function checkMigrateOptions(options: PostgresMigrateOptions): Settings {
 export function checkTableOptions(options: PostgresTableOptions): TableNames {
   const what = 'postgresMigrationSql';
   refuseUnknown(options, new Set(TABLE_OPTIONS), what);
-  return checkTable(options, what);
+  return checkTable(options, NAMING, what);
 }
 
 function checkSource(options: PostgresClients, what: string): Source {
@@ -153,38 +139,4 @@ function checkSource(options: PostgresClients, what: string): Source {
     throw refuse(what, `${kind} is not ${whatFits(kind)}`, `${whatFits(kind)}`, hint);
   }
   return { kind, [kind]: client } as unknown as Source;
-}
-
-function checkTable(
-  { schema, table = 'shedlock', columns = {} }: PostgresTableOptions,
-  what: string,
-): TableNames {
-  refuseUnknown(columns, new Set(Object.keys(DEFAULT_COLUMNS)), `${what}: columns`);
-  const checkName = (option: string, value: unknown): string => {
-    const fits =
-      typeof value === 'string' &&
-      value !== '' &&
-      !value.includes('\0') &&
-      value.isWellFormed() &&
-      Buffer.byteLength(value) <= NAME_MAX_BYTES;
-    if (fits) return value;
-    throw refuse(what, `${option} is ${JSON.stringify(value)}`, `a name of 1 to ${NAME_MAX_BYTES} bytes`);
-  };
-  const chosen = Object.entries(DEFAULT_COLUMNS).map(([column, usual]) => {
-    const value = columns[column as keyof PostgresColumns];
-    return [column, value === undefined ? usual : checkName(`columns.${column}`, value)] as const;
-  });
-  if (new Set(chosen.map(([, value]) => value)).size < chosen.length) {
-    throw refuse(what, 'two columns have one name', 'a name for each');
-  }
-  const path = [...(schema === undefined ? [] : [checkName('schema', schema)]), checkName('table', table)];
-  return {
-    shown: path.join('.'),
-    quoted: path.map(quote).join('.'),
-    columns: Object.fromEntries(chosen) as unknown as TableNames['columns'],
-  };
-}
-
-function refuse(what: string, found: string, accepted: string, hint = ''): LockOptionsError {
-  return new LockOptionsError(`${what}: ${found}. Accepted: ${accepted}.${hint}`);
 }

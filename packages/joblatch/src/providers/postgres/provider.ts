@@ -12,13 +12,13 @@ import type {
   RenewRequest,
   RenewResult,
 } from '../../provider/lock-provider.js';
-import { splitOwner } from '../../provider/released-owner.js';
+import { type RecordRow, toRecord } from '../sql/records.js';
 import { isGivenWay, isLockedByOthers, OldSnapshot } from './errors.js';
 import { checkOptions, type PostgresProviderOptions, type Settings } from './options.js';
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
 import type { Call } from './statement.js';
-import type { Attempt, Guarding, RecordRow } from './statements.js';
+import type { Attempt, Guarding } from './statements.js';
 import { NOT_OPEN, noTransaction, transactionOf } from './transaction.js';
 
 /** Rows that one statement answers or deletes. */
@@ -264,19 +264,4 @@ function noSlots(key: string, { names }: Table): LockOptionsError {
       '`migratePostgres()`; Java goes on to use the table as before.',
     { key },
   );
-}
-
-function toRecord(row: RecordRow): LockRecord {
-  const { owner, released } = splitOwner(row.owner ?? '');
-  const left = Math.max(0, row.left ?? 0);
-  return {
-    key: row.key,
-    state: left === 0 ? 'free' : released ? 'kept' : 'held',
-    leftMs: left,
-    ...(owner !== '' && { owner }),
-    ...(row.token !== null && { token: row.token }),
-    ...(row.slot !== null && { slot: row.slot }),
-    // Negative after the clock was set back.
-    ...(row.ago !== null && { acquiredAgoMs: Math.max(0, row.ago) }),
-  };
 }

@@ -1,7 +1,8 @@
 import { abandonable, type CallSignal, GaveUp, signalOf } from '../../provider/abandoning.js';
 import type { StoreOperation } from '../../provider/errors.js';
 import type { CallOptions } from '../../provider/lock-provider.js';
-import type { Runtime } from '../../provider/runtime.js';
+import { FoundOnce } from '../sql/found-once.js';
+import { closed, stepAside, TRIES, withinTime } from '../sql/within-time.js';
 import { type Connection, connectionTo } from './connection.js';
 import {
   asStoreError,
@@ -19,10 +20,6 @@ import { type Statements, statementsFor } from './statements.js';
 
 /** How long to wait for a lock on the table that nobody let go of in time before. */
 const TABLE_WAIT_MS = 50;
-/** Who gave way to another transaction this often is refused: the others are busy with the key. */
-const TRIES = 6;
-const LONGEST_PAUSE_MS = 10;
-
 /** The table with its statements. */
 export interface Layout {
   readonly table: Table;
@@ -33,9 +30,7 @@ export interface Layout {
 export class Session {
   readonly #settings: Settings;
   readonly #connection: Connection;
-  #layout: Promise<Layout> | undefined;
-  /** What that led to: most calls need not wait for it, nor listen to their signal meanwhile. */
-  #known: Layout | undefined;
+  readonly #layout: FoundOnce<Layout>;
   /**
    * A call was given up. Maybe somebody has a lock on the whole table (`alter table`), which a statement waits for
    * before anything in it is executed, our limit too. So the next call first has the server try, for a moment:
@@ -47,6 +42,8 @@ export class Session {
   constructor(settings: Settings) {
     this.#settings = settings;
     this.#connection = connectionTo(settings.source, settings.runtime, settings.prepare);
+    // Not bounded by the signal of the caller that comes first: the others wait for it too.
+    this.#layout = new FoundOnce(() => withinTime(undefined, settings, (signal) => this.#look(signal)));
   }
 
   /** Does `work`, and all of it once more if the table is not as it was found before. */
@@ -61,8 +58,8 @@ export class Session {
         return await work(layout, query);
       } catch (error) {
         if (!isOtherTable(error)) throw error;
-        this.#forget(layout);
-        return await work(await abandonable(this.#find(), signal), query);
+        this.#layout.forget(layout);
+        return await work(await abandonable(this.#layout.find(), signal), query);
       }
     });
   }
@@ -89,8 +86,8 @@ export class Session {
   ): Promise<T> {
     try {
       if (this.#closed) throw closed();
-      return await this.#bounded(signalOf(options), async (signal) => {
-        const layout = this.#known ?? (await abandonable(this.#find(), signal));
+      return await withinTime(signalOf(options), this.#settings, async (signal) => {
+        const layout = this.#layout.known ?? (await abandonable(this.#layout.find(), signal));
         return work(layout, this.#querying(signal), signal);
       });
     } catch (error) {
@@ -102,7 +99,7 @@ export class Session {
   async migrate(): Promise<string[]> {
     const { names } = this.#settings;
     try {
-      return await this.#bounded(undefined, (signal) =>
+      return await withinTime(undefined, this.#settings, (signal) =>
         migrate(this.#querying(signal), this.#scripting(signal), names, isMadeByOthers),
       );
     } catch (error) {
@@ -113,31 +110,6 @@ export class Session {
   close(): void {
     this.#closed = true;
     this.#connection.close();
-  }
-
-  /** Callers that come together share one look at the table; one that failed is done again by the next caller. */
-  #find(): Promise<Layout> {
-    if (this.#layout === undefined) {
-      // Not bounded by the signal of the caller that came first: the others wait for it too.
-      const finding = this.#bounded(undefined, (signal) => this.#look(signal));
-      this.#layout = finding;
-      finding.then(
-        (layout) => {
-          this.#known = layout;
-        },
-        () => {
-          this.#layout = undefined;
-        },
-      );
-    }
-    return this.#layout;
-  }
-
-  /** Unless another caller has looked again since. */
-  #forget(layout: Layout): void {
-    if (this.#known !== layout) return;
-    this.#known = undefined;
-    this.#layout = undefined;
   }
 
   async #look(signal: CallSignal): Promise<Layout> {
@@ -161,7 +133,7 @@ export class Session {
           if (error instanceof GaveUp) this.#stalled = true;
           if (!isGivenWay(error) || attempt === TRIES) throw error;
         }
-        await abandonable(pause(this.#settings.runtime), signal);
+        await stepAside(this.#settings.runtime, signal);
       }
     };
   }
@@ -180,32 +152,4 @@ export class Session {
   #scripting(signal: CallSignal): Script {
     return (statements) => this.#connection.script(statements.join(';\n'), signal);
   }
-
-  /** With the signal of the caller or, without one, with the limit of ours. */
-  async #bounded<T>(signal: CallSignal | undefined, work: (signal: CallSignal) => Promise<T>): Promise<T> {
-    if (signal?.aborted) throw new GaveUp(signal.reason);
-    if (signal) return work(signal);
-    const { runtime, timeoutMs } = this.#settings;
-    const controller = new AbortController();
-    const cancel = runtime.setTimer(
-      () => controller.abort(new Error(`no answer within ${timeoutMs} ms (timeoutMs)`)),
-      timeoutMs,
-    );
-    try {
-      return await work(controller.signal);
-    } finally {
-      cancel();
-    }
-  }
-}
-
-/** A moment by chance: transactions that were in each other's way must not meet again. */
-function pause(runtime: Runtime): Promise<void> {
-  return new Promise((resolve) => {
-    runtime.setTimer(resolve, LONGEST_PAUSE_MS * runtime.random());
-  });
-}
-
-function closed(): Error {
-  return new Error('the provider was closed');
 }

@@ -6,6 +6,7 @@ import type {
 } from '../../provider/lock-provider.js';
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
 import { RELEASED_MARK } from '../../provider/released-owner.js';
+import type { RecordRow } from '../sql/records.js';
 import { ALONE, gate, PROBED, READY } from './gate.js';
 import { quote } from './quote.js';
 import type { Table } from './schema.js';
@@ -105,15 +106,6 @@ export type Guarding = readonly [
   /** That version is the newest one. */
   sure: boolean,
 ];
-
-export interface RecordRow {
-  readonly key: string;
-  readonly owner: string | null;
-  readonly token: number | null;
-  readonly slot: number | null;
-  readonly left: number | null;
-  readonly ago: number | null;
-}
 
 /** The statements for one table. Each answers rows of one text with JSON in it. */
 export interface Statements {

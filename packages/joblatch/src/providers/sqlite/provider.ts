@@ -12,14 +12,14 @@ import type {
   RenewRequest,
   RenewResult,
 } from '../../provider/lock-provider.js';
-import { splitOwner } from '../../provider/released-owner.js';
+import { type RecordRow, toRecord } from '../sql/records.js';
 import type { SqliteValue } from './client.js';
 import type { Connection } from './connection.js';
 import { isStaleSnapshot } from './errors.js';
 import { checkOptions, type Settings, type SqliteProviderOptions } from './options.js';
 import { quoteTable } from './schema.js';
 import { Session } from './session.js';
-import { ABSENT, type RecordRow, type Statements, statementsFor } from './statements.js';
+import { ABSENT, type Statements, statementsFor } from './statements.js';
 
 /** Rows that one step reads or deletes before the event loop gets its turn. */
 const PAGE = 1_000;
@@ -198,18 +198,4 @@ function staleSnapshot(key: string, cause: unknown): LockStoreError {
       'file since, so that it can not write any more. Roll back, and begin immediate, or call guard first.',
     { operation: 'guard', key, cause },
   );
-}
-
-function toRecord(row: RecordRow): LockRecord {
-  const { owner, released } = splitOwner(row.owner ?? '');
-  return {
-    key: row.key,
-    state: row.left <= 0 ? 'free' : released ? 'kept' : 'held',
-    leftMs: Math.ceil(row.left),
-    ...(owner !== '' && { owner }),
-    ...(row.token !== null && { token: row.token }),
-    ...(row.slot !== null && { slot: row.slot }),
-    // Negative after the clock was set back.
-    ...(row.ago !== null && { acquiredAgoMs: Math.max(0, row.ago) }),
-  };
 }

@@ -1,5 +1,6 @@
 import { SLOT_AHEAD_MS, SLOT_MEMORY_MS } from '../../provider/lock-provider.js';
 import { RELEASED_MARK } from '../../provider/released-owner.js';
+import type { RecordRow } from '../sql/records.js';
 
 /**
  * The one clock of these statements: SQLite's own reading of the host's clock, in whole milliseconds.
@@ -53,15 +54,6 @@ export interface Statements {
   readonly forceRelease: string;
   /** idle, limit → a row for each record that is gone. */
   readonly purge: string;
-}
-
-export interface RecordRow {
-  readonly key: string;
-  readonly owner: string | null;
-  readonly token: number | null;
-  readonly slot: number | null;
-  readonly left: number;
-  readonly ago: number | null;
 }
 
 export function statementsFor(table: string): Statements {
