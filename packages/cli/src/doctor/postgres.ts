@@ -8,6 +8,7 @@ import { examinePooler } from './postgres-pooler.js';
 import { examineReplication } from './postgres-replication.js';
 import { examineSettings } from './postgres-settings.js';
 import { examineTable } from './postgres-table.js';
+import { textOf } from './text.js';
 import { judgeWay } from './way.js';
 
 /** @throws NoStoreError if it can not be reached */
@@ -60,10 +61,4 @@ async function serverTime(client: Client): Promise<number> {
 function tlsOf({ client: { ssl } }: PostgresTarget): { checked: boolean } | undefined {
   if (typeof ssl !== 'object') return undefined;
   return { checked: ssl.rejectUnauthorized !== false };
-}
-
-/** Of several addresses that were all tried, Node's error has no message of its own. */
-export function textOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(textOf).join('; ');
-  return error instanceof Error ? error.message : String(error);
 }
