@@ -84,10 +84,10 @@ function withCause(error: Error): string {
 const CERTIFICATE_REMEDIES: readonly (readonly [RegExp, string])[] = [
   [
     /does not match certificate/i,
-    "Name the host in the store's URL as the certificate does; or add servername=NAME for Redis, sslmode=verify-ca for PostgreSQL.",
+    "Name the host in the store's URL as the certificate does; or add servername=NAME for Redis, sslmode=verify-ca for the others.",
   ],
   [
     /\bcertificate\b/i,
-    "Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE for Redis.",
+    "Name its authority in the store's URL: ca=FILE for Redis, sslrootcert=FILE for the others.",
   ],
 ];

@@ -12,7 +12,7 @@ const ECHO = ['--', 'echo', 'ran'];
 const HERE = 'IP:127.0.0.1';
 
 const OTHER_HOST =
-  /does not match certificate's altnames.*servername=NAME for Redis, sslmode=verify-ca for PostgreSQL\.\n$/;
+  /does not match certificate's altnames.*servername=NAME for Redis, sslmode=verify-ca for the others\.\n$/;
 
 /** What is asked of both: `url` makes the store's URL of a host and the file of an authority. */
 function checksCertificates(
@@ -42,7 +42,7 @@ function checksCertificates(
     expect(ran).toMatchObject({ code: 69, stdout: '' });
     expect(ran.stderr).toMatch(/self[- ]signed certificate|unable to verify|certificate signature failure/i);
     expect(ran.stderr).toContain(
-      "Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE",
+      "Name its authority in the store's URL: ca=FILE for Redis, sslrootcert=FILE",
     );
     expect(asked).toMatchObject({
       code: 69,
