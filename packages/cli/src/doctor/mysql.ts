@@ -2,13 +2,13 @@ import { NoStoreError } from '../errors.js';
 import type { Ending } from '../stores/ending.js';
 import { type MysqlSession, mysqlSession } from '../stores/mysql-client.js';
 import type { MysqlTarget } from '../stores/mysql-url.js';
+import { textOf } from '../text-of.js';
 import { judgeClock, measureClock } from './clock.js';
 import { attempt, error, type Finding, info, ok } from './finding.js';
 import { examineReplication } from './mysql-replication.js';
 import { examineSettings } from './mysql-settings.js';
 import { examineTable } from './mysql-table.js';
 import { examineZone } from './mysql-zone.js';
-import { textOf } from './text.js';
 import { judgeWay } from './way.js';
 
 /** @throws NoStoreError if it can not be reached */

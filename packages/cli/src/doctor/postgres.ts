@@ -2,13 +2,13 @@ import type { Client } from 'pg';
 import { NoStoreError } from '../errors.js';
 import { postgresClient } from '../stores/postgres-client.js';
 import type { PostgresTarget } from '../stores/postgres-url.js';
+import { textOf } from '../text-of.js';
 import { judgeClock, measureClock } from './clock.js';
 import { attempt, type Finding, ok } from './finding.js';
 import { examinePooler } from './postgres-pooler.js';
 import { examineReplication } from './postgres-replication.js';
 import { examineSettings } from './postgres-settings.js';
 import { examineTable } from './postgres-table.js';
-import { textOf } from './text.js';
 import { judgeWay } from './way.js';
 
 /** @throws NoStoreError if it can not be reached */

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 import type { MysqlPool } from 'joblatch/mysql';
 import { type Ending, Sockets } from './ending.js';
-import { type DriverName, loadDriver } from './mysql-driver.js';
+import { type DriverName, type DriverPool, loadDriver } from './mysql-driver.js';
 import type { MysqlTarget } from './mysql-url.js';
 import { CONNECT_MS } from './store-kind.js';
 
@@ -32,7 +32,26 @@ export async function mysqlPool(target: MysqlTarget): Promise<Ending<MysqlPool>>
     connectionLimit: 2,
     ...(name === 'mariadb' && { acquireTimeout: CONNECT_MS, minimumIdle: 1 }),
   });
-  return { it: pool as unknown as MysqlPool, end: () => sockets.endSoon(() => pool.end()) };
+  const end = (): Promise<void> => sockets.endSoon(() => pool.end());
+  return { it: name === 'mariadb' ? telling(pool) : pool, end };
+}
+
+/** The pool of mariadb says that there is no connection, and has the reason inside. */
+function telling(pool: DriverPool): MysqlPool {
+  pool.on('error', () => {}); // A connection that could not be made; who waits for it is told.
+  return {
+    async getConnection() {
+      try {
+        return await pool.getConnection();
+      } catch (error) {
+        throw reasonOf(error);
+      }
+    },
+  };
+}
+
+function reasonOf(error: unknown): unknown {
+  return error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : error;
 }
 
 /** A connection of which only texts are asked. */

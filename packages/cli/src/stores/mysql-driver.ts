@@ -1,3 +1,4 @@
+import type { MysqlPoolConnection } from 'joblatch/mysql';
 import { NoStoreError } from '../errors.js';
 import type { MysqlOptions } from './mysql-client.js';
 
@@ -17,7 +18,9 @@ export interface DriverConnection {
 
 /** What is used of a pool of either; the rest is between the library and the driver. */
 export interface DriverPool {
+  getConnection(): Promise<MysqlPoolConnection>;
   end(): Promise<void>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
 export interface Driver {
