@@ -24,7 +24,7 @@ const START_TIMEOUT_MS = 30_000;
 /** A server with settings that would disturb others on a shared one. */
 export class OwnMariadb {
   readonly url: string;
-  readonly #folder: string;
+  readonly folder: string;
   readonly #child: ChildProcess;
 
   /** More files of the server's user, and settings that name them: what `prepare` gives. */
@@ -48,7 +48,7 @@ export class OwnMariadb {
 
   private constructor(url: string, folder: string, child: ChildProcess) {
     this.url = url;
-    this.#folder = folder;
+    this.folder = folder;
     this.#child = child;
   }
 
@@ -66,7 +66,7 @@ export class OwnMariadb {
       this.#child.kill('SIGKILL');
       await once(this.#child, 'exit');
     }
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   async #untilAnswered(): Promise<void> {

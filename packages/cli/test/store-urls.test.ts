@@ -119,6 +119,7 @@ describe('mariadb:// and mysql://', () => {
     ['mysql://h/d?sslmode=preferred', 'sslmode is "preferred". Accepted: disable, no-verify'],
     ['mysql://h/d?tabel=x', 'has the parameter "tabel". Accepted: table, schema'],
     ['mysql://h/d?driver=mysql', 'driver is "mysql". Accepted: mysql2, mariadb'],
+    ["mysql://h/d?sessionTimeZone=here'", 'sessionTimeZone is "here'],
     ['mysql://a,b/d', 'has one host, and 2 were given'],
     ['mysql://h', 'one database after the host, and none was given'],
     ['mysql://h/a/b', 'one database after the host, and 2 were given'],

@@ -39,7 +39,6 @@ export function readMysqlUrl(url: string, env: NodeJS.ProcessEnv = process.env):
     throw new UsageError(
       `A MariaDB or MySQL store has one database after the host, and ${path.length === 0 ? 'none was' : `${path.length} were`} given. Accepted: ${MYSQL_FORM}.`,
     );
-  const zone = params.get('sessionTimeZone');
   return {
     server: scheme === 'mysql' ? 'mysql' : 'mariadb',
     driver: readDriver(params.get('driver')),
@@ -55,8 +54,7 @@ export function readMysqlUrl(url: string, env: NodeJS.ProcessEnv = process.env):
       ...(params.has('table') && { table: params.get('table') as string }),
       ...(params.has('schema') && { schema: params.get('schema') as string }),
     },
-    // In a query a plus is a blank, and nobody writes %2B01:00.
-    zone: { ...(zone !== undefined && { sessionTimeZone: zone.replace(/^ (?=\d)/, '+') }) },
+    zone: readZone(params.get('sessionTimeZone')),
   };
 }
 
@@ -65,6 +63,16 @@ function readDriver(name: string | undefined): DriverName | undefined {
   if (name === undefined || known !== undefined) return known;
   throw new UsageError(
     `driver is ${JSON.stringify(name)}. Accepted: ${DRIVERS.join(', ')}, or nothing for the one that is installed.`,
+  );
+}
+
+function readZone(text: string | undefined): MysqlTarget['zone'] {
+  if (text === undefined) return {};
+  // In a query a plus is a blank, and nobody writes %2B01:00.
+  const zone = text.replace(/^ (?=\d)/, '+');
+  if (/^[\w+:/-]+$/.test(zone)) return { sessionTimeZone: zone };
+  throw new UsageError(
+    `sessionTimeZone is ${JSON.stringify(text)}. Accepted: an offset such as +01:00, or a name such as Europe/Prague.`,
   );
 }
 
