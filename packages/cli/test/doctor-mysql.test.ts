@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { createPool } from 'mysql2/promise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { skipAll } from '../../joblatch/test/support/postgres-server.ts';
@@ -7,7 +9,7 @@ import { judgeReplication } from '../src/doctor/mysql-replication.ts';
 import { judgeSettings } from '../src/doctor/mysql-settings.ts';
 import { judgeZone } from '../src/doctor/mysql-zone.ts';
 import { noOwnMariadb, OwnMariadb } from './own-mariadb.ts';
-import { type Sandbox, sandboxes } from './sandbox.ts';
+import { type Sandbox, sandboxes, until } from './sandbox.ts';
 import { describeOn } from './servers.ts';
 
 interface ReportJson {
@@ -256,6 +258,64 @@ describe('doctor on a MariaDB with settings that matter', () => {
       stdout: expect.stringMatching(/^error +role +read_only is on: a replica\?$/m),
     });
     await server.query('set global read_only = 0');
+  });
+
+  it('a replica, and the primary that has one', async () => {
+    const { port } = new URL(server.url);
+    const replica = await OwnMariadb.start(() => ['--server-id=2']);
+    try {
+      await server.query(
+        "create user follower@'%' identified by 'x'; grant replication slave on *.* to follower@'%'",
+      );
+      await replica.query(
+        `change master to master_host = '127.0.0.1', master_port = ${port}, master_user = 'follower', master_password = 'x';
+         start slave`,
+      );
+      const at = async (url: string, code: string): Promise<string> => {
+        const { findings } = await box().ask<ReportJson>('doctor', '-s', url);
+        const finding = findings.find((one) => one.code === code);
+        return `${finding?.severity}: ${finding?.found}`;
+      };
+      await until(async () => (await at(server.url, 'replication')).startsWith('warning'), 'it follows');
+      expect(await at(server.url, 'replication')).toBe('warning: asynchronous, 1 replica');
+      expect(await at(replica.url, 'role')).toBe(
+        'warning: it follows another server, and can be written all the same',
+      );
+      await replica.query('set global read_only = 1');
+      expect(await at(replica.url, 'role')).toBe('error: read_only is on: a replica?');
+      await server.query('set global rpl_semi_sync_master_enabled = 1');
+      expect(await at(server.url, 'replication')).toBe('info: semi-synchronous, 1 replica');
+    } finally {
+      await server.query('set global rpl_semi_sync_master_enabled = 0');
+      await replica.remove();
+    }
+  });
+
+  it('a proxy is noticed by the number that it gives a connection, and locks work through it', async () => {
+    const proxy = createServer((client) => {
+      const behind = connect(Number(new URL(server.url).port), '127.0.0.1');
+      behind.once('data', (greeting) => {
+        // Frame, version of the protocol, version of the server up to a zero; then the number.
+        const at = greeting.indexOf(0, 5) + 1;
+        greeting.writeUInt32LE(4_000_000_000, at);
+        client.write(greeting);
+        behind.pipe(client);
+      });
+      client.pipe(behind);
+      for (const socket of [client, behind]) socket.on('error', () => behind.destroy());
+    });
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const url = new URL(server.url);
+    url.port = String((proxy.address() as AddressInfo).port);
+    for (const driver of ['mysql2', 'mariadb']) {
+      const store = `${url.href}?driver=${driver}`;
+      const { findings } = await box().ask<ReportJson>('doctor', '-s', store);
+      expect(findings.find(({ code }) => code === 'proxy')).toMatchObject({ severity: 'info' });
+      const run = ['run', '-n', driver, '--at-most-for', '1m', '-s', store, '--', 'echo', 'ran'];
+      expect((await box().run(run)).stdout).toBe('ran\n');
+    }
+    proxy.close();
   });
 
   it('reached through its socket', async () => {
