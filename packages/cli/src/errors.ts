@@ -1,6 +1,7 @@
 import { isLockError } from 'joblatch';
 import { EXIT_INTERNAL, EXIT_STORE, EXIT_USAGE, exitCodeOfSignal } from './exit-codes.js';
 import { redact } from './redact.js';
+import { textOf } from './text-of.js';
 
 /** The request can not be right. The message says what was given and what is accepted. */
 export class UsageError extends Error {
@@ -72,7 +73,7 @@ export function noteTrouble({ message }: Error): void {
 
 /** The driver's own words say best why a store can not be used. */
 function withCause(error: Error): string {
-  const cause = error.cause instanceof Error ? error.cause.message : undefined;
+  const cause = error.cause instanceof Error ? textOf(error.cause) : undefined;
   const said = [cause, trouble].find((text) => text && !error.message.includes(text.replace(/\.$/, '')));
   const message = said === undefined ? error.message : `${error.message} (${said})`;
   const remedy = CERTIFICATE_REMEDIES.find(([words]) => words.test(message))?.[1];
@@ -84,10 +85,10 @@ function withCause(error: Error): string {
 const CERTIFICATE_REMEDIES: readonly (readonly [RegExp, string])[] = [
   [
     /does not match certificate/i,
-    "Name the host in the store's URL as the certificate does; or add servername=NAME for Redis, sslmode=verify-ca for PostgreSQL.",
+    "Name the host in the store's URL as the certificate does; or add servername=NAME for Redis, sslmode=verify-ca for the others.",
   ],
   [
     /\bcertificate\b/i,
-    "Name its authority in the store's URL: sslrootcert=FILE for PostgreSQL, ca=FILE for Redis.",
+    "Name its authority in the store's URL: ca=FILE for Redis, sslrootcert=FILE for the others.",
   ],
 ];

@@ -116,7 +116,7 @@ function addTools(program: Command, done: (exitCode: number) => void): void {
   tool('purge', 'Forget locks that have been free for long.')
     .option('--older-than <time>', 'required. Only those that have been free for longer than this')
     .action(async (flags: Parameters<typeof purge>[0]) => done(await purge(flags)));
-  tool('migrate', 'Make or complete the table of the locks (PostgreSQL).')
+  tool('migrate', 'Make or complete the table of the locks (PostgreSQL, MariaDB, MySQL).')
     .option('--print', 'only print the SQL, for those who run their own migrations')
     .action(async (flags: Parameters<typeof migrate>[0]) => done(await migrate(flags)));
   tool('doctor', 'Examine the store: can it be relied on, and what can break its promises?').action(

@@ -1,15 +1,13 @@
 import { UsageError } from './errors.js';
 import { redact } from './redact.js';
+import { mysqlStore } from './stores/mysql.js';
 import { postgresStore } from './stores/postgres.js';
 import { redisStore } from './stores/redis.js';
 import { sqliteStore } from './stores/sqlite.js';
 import type { StoreKind } from './stores/store-kind.js';
 
 /** Every store that `--store` can name: a new one is a file in stores/ and a word here. */
-const KINDS: readonly StoreKind[] = [sqliteStore, postgresStore, redisStore];
-
-/** Known, but not yet. Better said so than called unknown. */
-const COMING = /^(?:mysql|mariadb):/i;
+const KINDS: readonly StoreKind[] = [sqliteStore, postgresStore, mysqlStore, redisStore];
 
 export const STORE_FORMS: string = KINDS.flatMap((kind) => kind.forms).join('; ');
 
@@ -24,6 +22,5 @@ export function storeKindOf(url: string): StoreKind {
 
 function problemOf(url: string): string {
   if (/^memory:/i.test(url)) return 'lives in one process and would exclude nobody';
-  if (COMING.test(url)) return 'is of a kind that this release does not support yet';
   return 'is not one that joblatch knows';
 }

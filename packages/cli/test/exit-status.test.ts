@@ -100,7 +100,7 @@ describe('bad usage is 64, and says what was given and what is accepted', () => 
     [[...RUN, '--store', 'sqlite::memory:', '--', 'true'], 'would exclude nobody'],
     [[...RUN, '--store', 'sqlite:', '--', 'true'], 'names no file'],
     [[...RUN, '--store', 'sqlite://host/locks.db', '--', 'true'], 'three slashes'],
-    [[...RUN, '--store', 'mysql://h', '--', 'true'], /does not support yet\. Accepted: sqlite:PATH;/],
+    [[...RUN, '--store', 'mysql://h', '--', 'true'], /none was given\. Accepted: mariadb:/],
     [[...RUN, '--store', 'gopher://h', '--', 'true'], /not one that joblatch knows\. Accepted: sqlite:PATH;/],
     [[...RUN, '--store', '', '--', 'true'], '--store is empty'],
     [[...RUN, '--report', '/no/such/folder/r.json', '--', 'true'], '"/no/such/folder"'],

@@ -1,4 +1,6 @@
+import { migrateMysql } from 'joblatch/mysql';
 import { migratePostgres } from 'joblatch/postgres';
+import { createPool } from 'mysql2/promise';
 import { Pool } from 'pg';
 import { afterAll, describe, test } from 'vitest';
 
@@ -9,7 +11,7 @@ export interface Server {
   fresh(): Promise<string>;
 }
 
-const KINDS = { postgres, redis } as const;
+const KINDS = { mariadb, postgres, redis } as const;
 export type ServerKind = keyof typeof KINDS;
 
 /** Describes what needs a server; without it a skipped test says why. */
@@ -43,6 +45,27 @@ function postgres(url: string): Server {
       await made;
       const table = `locks_${unique()}`;
       await migratePostgres({ pool, schema, table });
+      return `${url}?schema=${schema}&table=${table}`;
+    },
+  };
+}
+
+/** A database for each `describe`, with a table for each test. */
+function mariadb(url: string): Server {
+  const pool = createPool({ uri: url, connectionLimit: 2 });
+  const schema = `joblatch_cli_${unique()}`;
+  const made = pool.query(`create database ${schema}`);
+  made.catch(() => {}); // Told by the first test.
+  afterAll(async () => {
+    await pool.query(`drop database if exists ${schema}`);
+    await pool.end();
+  });
+  return {
+    url: `${url}?schema=${schema}`,
+    async fresh() {
+      await made;
+      const table = `locks_${unique()}`;
+      await migrateMysql({ pool, schema, table });
       return `${url}?schema=${schema}&table=${table}`;
     },
   };

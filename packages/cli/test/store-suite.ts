@@ -14,9 +14,9 @@ async function family(box: Sandbox): Promise<number[]> {
 }
 
 /** What the command promises, on a real server. The files of each kind run at the same time. */
-export function promisesOn(kind: ServerKind): void {
-  describeOn(kind, 'the command', (server) => {
-    const box = sandboxes(server.fresh);
+export function promisesOn(kind: ServerKind, query = ''): void {
+  describeOn(kind, `the command ${query}`.trim(), (server) => {
+    const box = sandboxes(async () => (await server.fresh()) + query);
 
     it('the status is that of the command, which finds its token; a skipped one is 0 or what was said', async () => {
       const failed = await box().run([

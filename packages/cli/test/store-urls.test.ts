@@ -1,5 +1,7 @@
 import { writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { describe, expect, it, test } from 'vitest';
+import { readMysqlUrl } from '../src/stores/mysql-url.ts';
 import { readPostgresUrl } from '../src/stores/postgres-url.ts';
 import { readRedisUrl } from '../src/stores/redis-url.ts';
 import { sandboxes } from './sandbox.ts';
@@ -58,6 +60,72 @@ describe('postgres://', () => {
     ['postgres:d', 'can not be read. Accepted: postgres://USER@HOST:PORT/DATABASE'],
   ])('%s is refused', (url, said) => {
     expect(() => readPostgresUrl(url)).toThrow(said);
+  });
+});
+
+describe('mariadb:// and mysql://', () => {
+  it('all of it', () => {
+    expect(
+      readMysqlUrl(
+        'MariaDB://al%40x:p%3Aw@[::1]:3307/my%20db?table=T&schema=s&driver=mariadb&sessionTimeZone=+01:00',
+        {},
+      ),
+    ).toEqual({
+      server: 'mariadb',
+      driver: 'mariadb',
+      host: '::1',
+      port: 3307,
+      socket: undefined,
+      user: 'al@x',
+      password: 'p:w',
+      database: 'my db',
+      tls: undefined,
+      table: { table: 'T', schema: 's' },
+      zone: { sessionTimeZone: '+01:00' },
+    });
+    expect(readMysqlUrl('mysql:///db?socket=/run/mysqld/mysqld.sock', {})).toMatchObject({
+      server: 'mysql',
+      socket: '/run/mysqld/mysqld.sock',
+      driver: undefined,
+    });
+    expect(readMysqlUrl('mysql://h?schema=s', {}).database).toBeUndefined();
+    expect(readMysqlUrl('mysql://h/d?sessionTimeZone=%2B01:00', {}).zone).toEqual({
+      sessionTimeZone: '+01:00',
+    });
+  });
+
+  it('what is not said comes from the variables of its programs', () => {
+    const env = { MYSQL_HOST: 'db', MYSQL_TCP_PORT: '3307', MYSQL_PWD: 'from env' };
+    expect(readMysqlUrl('mysql:///d', env)).toMatchObject({ host: 'db', port: 3307, password: 'from env' });
+    expect(readMysqlUrl('mysql://u:mine@h:1/d', env)).toMatchObject({ host: 'h', port: 1, password: 'mine' });
+    expect(readMysqlUrl('mysql:///d', {})).toMatchObject({
+      host: 'localhost',
+      port: 3306,
+      user: userInfo().username,
+      password: undefined,
+    });
+    expect(() => readMysqlUrl('mysql:///d', { MYSQL_TCP_PORT: 'x' })).toThrow('MYSQL_TCP_PORT is "x"');
+  });
+
+  it('certificates are checked unless it is said that they are not', () => {
+    const tls = (query: string) => readMysqlUrl(`mysql://h/d?${query}`, {}).tls;
+    expect(tls('sslmode=disable')).toBeUndefined();
+    expect(tls('sslmode=require')).toEqual({});
+    expect(tls('sslmode=verify-ca')).toEqual({ checkServerIdentity: expect.any(Function) });
+    expect(tls('sslmode=no-verify')).toEqual({ rejectUnauthorized: false });
+  });
+
+  test.each([
+    ['mysql://h/d?sslmode=preferred', 'sslmode is "preferred". Accepted: disable, no-verify'],
+    ['mysql://h/d?tabel=x', 'has the parameter "tabel". Accepted: table, schema'],
+    ['mysql://h/d?driver=mysql', 'driver is "mysql". Accepted: mysql2, mariadb'],
+    ["mysql://h/d?sessionTimeZone=here'", 'sessionTimeZone is "here'],
+    ['mysql://a,b/d', 'has one host, and 2 were given'],
+    ['mysql://h', 'one database after the host, and none was given'],
+    ['mysql://h/a/b', 'one database after the host, and 2 were given'],
+    ['mariadb:d', 'can not be read. Accepted: mariadb://USER@HOST:PORT/DATABASE'],
+  ])('%s is refused', (url, said) => {
+    expect(() => readMysqlUrl(url, {})).toThrow(said);
   });
 });
 

@@ -94,9 +94,10 @@ describe('passwords do not appear in messages', () => {
 it('a client library is loaded only for its own kind of store', async () => {
   const loaded = async (store: string): Promise<string[]> => {
     const { stderr } = await box().run(['doctor', '-s', store], { env: { NODE_DEBUG: 'module' } });
-    return ['pg', 'ioredis'].filter((name) => stderr.includes(`/node_modules/${name}/`));
+    return ['pg', 'ioredis', 'mysql2', 'mariadb'].filter((name) => stderr.includes(`/node_modules/${name}/`));
   };
   expect(await loaded(box().store)).toEqual([]);
   // Shows that it would be seen.
   expect(await loaded('postgres://127.0.0.1:1/db')).toEqual(['pg']);
+  expect(await loaded('mariadb://127.0.0.1:1/db')).toEqual(['mysql2']);
 });

@@ -29,6 +29,9 @@ afterAll(() => {
 const STORES = [
   'postgres://u:hunter2@HOST/db',
   'postgres://u:hunter2@HOST/db?sslmode=require',
+  'mysql://u:hunter2@HOST/db?driver=mysql2',
+  'mysql://u:hunter2@HOST/db?driver=mysql2&sslmode=require',
+  'mariadb://u:hunter2@HOST/db?driver=mariadb',
   'redis://u:hunter2@HOST',
   'rediss://u:hunter2@HOST',
   'redis+cluster://u:hunter2@HOST',

@@ -2,6 +2,7 @@ import type { Client } from 'pg';
 import { NoStoreError } from '../errors.js';
 import { postgresClient } from '../stores/postgres-client.js';
 import type { PostgresTarget } from '../stores/postgres-url.js';
+import { textOf } from '../text-of.js';
 import { judgeClock, measureClock } from './clock.js';
 import { attempt, type Finding, ok } from './finding.js';
 import { examinePooler } from './postgres-pooler.js';
@@ -60,10 +61,4 @@ async function serverTime(client: Client): Promise<number> {
 function tlsOf({ client: { ssl } }: PostgresTarget): { checked: boolean } | undefined {
   if (typeof ssl !== 'object') return undefined;
   return { checked: ssl.rejectUnauthorized !== false };
-}
-
-/** Of several addresses that were all tried, Node's error has no message of its own. */
-export function textOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(textOf).join('; ');
-  return error instanceof Error ? error.message : String(error);
 }

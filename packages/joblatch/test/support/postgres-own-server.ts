@@ -39,7 +39,7 @@ function unprivileged(): { uid: number; gid: number } | undefined {
   return { uid: id('-u'), gid: id('-g') };
 }
 
-function scratch(): { folder: string; user: { uid: number; gid: number } | undefined } {
+export function scratch(): { folder: string; user: { uid: number; gid: number } | undefined } {
   const folder = mkdtempSync(join(tmpdir(), 'joblatch-own-'));
   chmodSync(folder, 0o711);
   const user = unprivileged();
@@ -48,7 +48,7 @@ function scratch(): { folder: string; user: { uid: number; gid: number } | undef
 }
 
 /** A program that ends with us, also when we are killed. */
-function run(
+export function run(
   command: readonly string[],
   folder: string,
   user: { uid: number; gid: number } | undefined,
@@ -60,7 +60,7 @@ function run(
   return spawn(program, args, { ...user, cwd: folder, stdio: 'ignore' });
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
