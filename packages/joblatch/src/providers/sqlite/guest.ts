@@ -29,12 +29,13 @@ export class Guest {
   run<T>(patienceMs: number, work: (connection: Connection) => T): T {
     this.#checkOpen();
     const connection = this.#connection;
+    // Asked each time: between two tries the application may have set another.
     const before = Number(pragma(connection.database, 'busy_timeout')[0]?.[0]);
-    connection.bePatient(patienceMs);
+    connection.exec(`pragma busy_timeout = ${patienceMs}`);
     try {
       return work(connection);
     } finally {
-      connection.bePatient(before);
+      connection.exec(`pragma busy_timeout = ${before}`);
     }
   }
 
