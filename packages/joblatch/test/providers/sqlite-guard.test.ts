@@ -267,6 +267,46 @@ describePerDriver('a guard', (driver) => {
     await second.released;
   });
 
+  test('the guard is no reading before the guard: whoever is waited for may write', async () => {
+    const [provider, database] = openBoth('two handles');
+    const second = driver.open(cell(database, 'select file from pragma_database_list') as string);
+    opened.push(second);
+    await provider.acquire({ key: 'k', owner, leaseMs: MINUTE });
+    second.exec('begin immediate');
+    database.exec('begin');
+    const waiting = guard(provider, grantOf('k'), database);
+    await sleep(20);
+    second.exec('create table facts (fact text)');
+    second.exec('commit');
+    expect(await waiting).toBe(true);
+    database.exec('commit');
+  });
+
+  test('a guard waits for nobody who waits for its own transaction', async () => {
+    const [provider, database] = openBoth('two handles');
+    const second = driver.open(cell(database, 'select file from pragma_database_list') as string);
+    opened.push(second);
+    for (const key of ['k', 'other']) await provider.acquire({ key, owner, leaseMs: MINUTE });
+    database.exec('begin immediate');
+    second.exec('begin');
+    const waiting = [
+      provider.release({ key: 'other', owner }),
+      guard(provider, grantOf('k'), second),
+      guard(provider, grantOf('k', { owner: 'nobody' }), second),
+    ];
+    for (let i = 0; i < 5; i += 1) {
+      // Long enough that the next call has to wait for its turn of the event loop.
+      const spunUntil = performance.now() + 20;
+      while (performance.now() < spunUntil);
+      expect(await guard(provider, grantOf('k', { leftMs: 2_000 }), database)).toBe(true);
+    }
+    database.exec('commit');
+    const [, ...guards] = waiting;
+    expect(await Promise.all(guards)).toEqual([true, false]);
+    second.exec('commit');
+    expect(await waiting[0]).toBe(true);
+  });
+
   test('a transaction that outlasts the lease: told as lost by the deadline, but nobody had the key before the commit', async () => {
     const [provider, database] = openBoth('two handles');
     const path = cell(database, 'select file from pragma_database_list') as string;

@@ -34,6 +34,7 @@ interface Waiter {
 export class BusyQueue {
   readonly #runtime: Runtime;
   readonly #limitMs: number;
+  readonly #order: 'line' | 'each';
   readonly #urgent = new Set<Waiter>();
   readonly #ordinary = new Set<Waiter>();
   #cancelTimer: (() => void) | undefined;
@@ -41,10 +42,15 @@ export class BusyQueue {
   /** When this turn of the event loop has worked enough; undefined before its first work. */
   #turnEndsAt: number | undefined;
 
-  /** @param limitMs how long is waited when there is no signal */
-  constructor(runtime: Runtime, limitMs: number) {
+  /**
+   * @param limitMs how long is waited when there is no signal
+   * @param order `'line'`: all wait on one handle, and what the first can not have, the others can not have either.
+   * `'each'`: each waits on a handle of his own, and one of them may be whom the first waits for
+   */
+  constructor(runtime: Runtime, limitMs: number, order: 'line' | 'each' = 'line') {
     this.#runtime = runtime;
     this.#limitMs = limitMs;
+    this.#order = order;
   }
 
   /**
@@ -136,12 +142,15 @@ export class BusyQueue {
 
   #serve(): void {
     this.#cancelTimer = undefined;
+    let patienceMs = PATIENCE_MS;
     for (const waiter of [...this.#urgent, ...this.#ordinary]) {
-      if (!waiter.attempt(PATIENCE_MS)) {
+      if (waiter.attempt(patienceMs)) this.#delayMs = FIRST_DELAY_MS;
+      else {
         this.#delayMs = Math.min(Math.max(this.#delayMs * 2, FIRST_DELAY_MS), LONGEST_DELAY_MS);
-        break;
+        if (this.#order === 'line') break;
+        patienceMs = 0;
+        continue;
       }
-      this.#delayMs = FIRST_DELAY_MS;
       if (this.#turnIsOver()) break;
     }
     if (!this.#isEmpty) this.#arm();

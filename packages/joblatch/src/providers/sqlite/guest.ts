@@ -29,14 +29,13 @@ export class Guest {
   run<T>(patienceMs: number, work: (connection: Connection) => T): T {
     this.#checkOpen();
     const connection = this.#connection;
-    const [before] = connection.rows<[ms: number]>(
-      'select json_array(timeout) from pragma_busy_timeout',
-    )[0] as [number];
-    connection.bePatient(patienceMs);
+    // Asked each time: between two tries the application may have set another.
+    const before = Number(pragma(connection.database, 'busy_timeout')[0]?.[0]);
+    connection.exec(`pragma busy_timeout = ${patienceMs}`);
     try {
       return work(connection);
     } finally {
-      connection.bePatient(before);
+      connection.exec(`pragma busy_timeout = ${before}`);
     }
   }
 
@@ -84,8 +83,8 @@ export class Guest {
     const source = this.#source;
     const { database } = this.#connection;
     if (source.kind === 'handle' && source.database === database) return;
-    const theirs = this.#connection.file();
-    const ours = source.kind === 'path' ? source.path : new Connection(source.database).file();
+    const theirs = mainFile(database);
+    const ours = source.kind === 'path' ? source.path : mainFile(source.database);
     // Two handles of one database in memory (a shared cache) look like two databases: the table will tell.
     if (source.kind === 'handle' && ours === undefined && theirs === undefined) return;
     if (ours !== undefined && theirs !== undefined && isSameFile(ours, theirs)) return;
@@ -99,6 +98,23 @@ export class Guest {
     const key = this.#key;
     return new LockOptionsError(`${JSON.stringify(key)} can not be guarded: ${found}. ${todo}.`, { key });
   }
+}
+
+/** The file behind a handle; undefined in memory or for a temporary database. */
+function mainFile(database: SqliteDatabase): string | undefined {
+  const main = pragma(database, 'database_list').find(([, name]) => name === 'main');
+  return main?.[2] ? String(main[2]) : undefined;
+}
+
+/**
+ * What a pragma answers, each row as an array. As a statement of its own: read as a table, by a select, it would be the
+ * first reading of the transaction, which could not write any more once somebody else has.
+ */
+function pragma(database: SqliteDatabase, name: string): unknown[][] {
+  return database
+    .prepare(`pragma ${name}`)
+    .all()
+    .map((row) => Object.values(row as object));
 }
 
 function placeOf(file: string | undefined): string {

@@ -19,6 +19,11 @@ const REPLACED = Symbol('replaced');
 export class Session {
   readonly #settings: Settings;
   readonly #queue: BusyQueue;
+  /**
+   * Guards, on handles of the application. Not in line with our own work: that may wait for the very transaction
+   * which ends only when its guard was answered.
+   */
+  readonly #guards: BusyQueue;
   #opening: Promise<Connection> | undefined;
   /** What the opening led to, and the file that was at our path then. */
   #opened: { readonly connection: Connection; readonly identity: string | undefined } | undefined;
@@ -27,6 +32,7 @@ export class Session {
   constructor(settings: Settings) {
     this.#settings = settings;
     this.#queue = new BusyQueue(settings.runtime, settings.busyTimeoutMs);
+    this.#guards = new BusyQueue(settings.runtime, settings.busyTimeoutMs, 'each');
   }
 
   /** Does `work` in one turn of the event loop, and all of it again while the file is busy. */
@@ -76,7 +82,7 @@ export class Session {
       if (this.#closed) throw closed();
       const guest = new Guest(transaction, source, key);
       const attempt = (patienceMs: number): T => guest.run(patienceMs, work);
-      return await this.#queue.run(attempt, signalOf(options), 'urgent', leftMs);
+      return await this.#guards.run(attempt, signalOf(options), 'ordinary', leftMs);
     } catch (error) {
       const file = source.kind === 'path' ? source.path : undefined;
       throw asStoreError(error, { operation: 'guard', key, table, file });
@@ -94,6 +100,7 @@ export class Session {
     if (this.#closed) return;
     this.#closed = true;
     this.#queue.dismiss(closed());
+    this.#guards.dismiss(closed());
     // An opening that is under way sees that we are closed, and fails.
     const connection = await this.#opening?.catch(() => undefined);
     if (connection) this.#letGo(connection);
