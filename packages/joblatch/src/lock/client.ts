@@ -223,7 +223,8 @@ export class LockClient implements LockHome {
         { key },
       );
     }
-    const limits = { operation: 'guard', key, timeoutMs: Math.min(storeTimeoutMs, leftMs) } as const;
+    const timeoutMs = Math.ceil(Math.min(storeTimeoutMs, leftMs));
+    const limits = { operation: 'guard', key, timeoutMs } as const;
     const call = async (options: CallOptions): Promise<boolean | undefined> =>
       provider.guard?.({ key, owner, token, leftMs }, transaction, options);
     try {

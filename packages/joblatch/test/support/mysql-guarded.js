@@ -8,7 +8,10 @@ const CONNECTIONS = 32;
 
 /** Deadlock, a lock that was waited for in vain, a record that was changed since the transaction's first read. */
 const ROLLED_BACK = [1213, 1205, 1020];
+/** The server closes the connection of a transaction that does nothing for too long. */
 const GONE = /closed|ended by timeout|Connection lost|ECONNRESET|EPIPE/;
+
+const isClosed = (error) => error.fatal === true || GONE.test(error.message);
 
 /** Both clients in one shape: mysql2 answers [rows, fields], mariadb rows. */
 const rowsOf = (client, answer) => (client.startsWith('mysql2') ? answer[0] : answer);
@@ -45,9 +48,8 @@ export function openGuarded({ client, url, table, counters, max = CONNECTIONS })
         rollback: () => end('rollback'),
       };
     },
-    // The server closes the connection of a transaction that does nothing for too long.
-    isRolledBack: (error) =>
-      ROLLED_BACK.includes(error.errno) || error.fatal === true || GONE.test(error.message),
+    isRolledBack: (error) => ROLLED_BACK.includes(error.errno) || isClosed(error),
+    isClosed,
     async reset(keys) {
       await ask(await pool, `delete from ${counters}`);
       for (const key of keys) await ask(await pool, `insert into ${counters} (name, n) values (?, 0)`, [key]);
