@@ -28,6 +28,8 @@ export const mariadb = {
     `--datadir=${join(data, 'data')}`,
     `--socket=${join(data, 'socket')}`,
     `--pid-file=${join(data, 'pid')}`,
+    // Not the one of all: a server that starts removes what others have there.
+    `--tmpdir=${data}`,
     `--init-file=${join(data, '..', 'mariadb-init.sql')}`,
     '--bind-address=127.0.0.1',
     `--port=${port}`,

@@ -75,6 +75,8 @@ export class OwnMariadb {
       `--datadir=${data}`,
       `--socket=${join(folder, 'socket')}`,
       `--pid-file=${join(folder, 'pid')}`,
+      // Not the one of all: a server that starts removes what others have there.
+      `--tmpdir=${folder}`,
       `--init-file=${init}`,
       '--bind-address=127.0.0.1',
       `--port=${port}`,

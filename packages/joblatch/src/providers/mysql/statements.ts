@@ -39,8 +39,8 @@ import { type Call, call, hex, type Statement, statement } from './statement.js'
  * among the latter, and so never before an entry that is guarded.
  *
  * Nobody waits. MariaDB ends the wait for a lock at once, as an error, which is a refusal; MySQL can not wait for less than a second, so
- * there a subquery locks the row first and skips it if it is locked. Renewals of many rows do that on both, so that one
- * row that is locked spoils no other. (A subquery that is merged into its statement locks nothing: `group by` and
+ * there a subquery locks the row first and skips it if it is locked. Renewals and purges of many rows do that on both, so that
+ * one row that is locked spoils no other. (A subquery that is merged into its statement locks nothing: `group by` and
  * `limit` keep it apart.)
  *
  * Who was first is told by `last_insert_id(expression)`, whose value comes back with the count of changed rows: the
@@ -95,7 +95,7 @@ export interface Statements {
   take(request: AcquireRequest, seen: Seen): Call;
   /** → 1 if it was made; the token as insert id. */
   make(request: AcquireRequest, seen: Seen): Call;
-  /** → how many were renewed; the instant as insert id. */
+  /** → two for each that was prolonged; the instant as insert id. */
   renewMany(requests: readonly RenewRequest[]): Call;
   /** → a {@link Checked} for each that is there with its owner, and that nobody else has locked. */
   checkRenewed(requests: readonly RenewRequest[], renewedAtUs: number): Call;
@@ -226,15 +226,15 @@ where ${alone} ${withSlot ? `and ${sameSlot}` : ''} and made.token > 0`);
   const theirRow = (row: string): string =>
     `${row}.${key} = ${keyOf('w.k')} and ${row}.${by} = ${ownerOf('w.o')}`;
 
-  // The subquery locks the rows, and passes over those that somebody else has locked. A column that its table
-  // changes by itself (`on update current_timestamp`) stays if it is set to what it is.
-  const renewMany = statement(`${begin('update')} ${table} t join (
-  select straight_join s.${key} as k, max(w.lease) as lease, max(w.at_least) as at_least
-  from ${named} join ${table} s ${primary} on ${theirRow('s')}
-  where s.${until} > ${NOW} and ${alone} and last_insert_id(${NOW_US}) > 0
-  group by s.${key}
-  for update skip locked) x on t.${key} = x.k
-set t.${until} = greatest(t.${until}, ${after('x.lease')}, t.${at} + interval x.at_least microsecond), t.${at} = t.${at}`);
+  // Nothing is inserted: each row is there, and locked by the select, which passes over those that somebody else has
+  // locked. (An update of rows that a subquery has locked needs a temporary table on the disk.) A column that its
+  // table changes by itself (`on update current_timestamp`) stays if it is set to what it is.
+  const renewMany = statement(`${begin('insert')} into ${table} (${key}, ${until}, ${at}, ${by})
+select straight_join s.${key}, greatest(s.${until}, ${after('w.lease')}, s.${at} + interval w.at_least microsecond), s.${at}, s.${by}
+from ${named} join ${table} s ${primary} on ${theirRow('s')}
+where s.${until} > ${NOW} and ${alone} and last_insert_id(${NOW_US}) > 0
+for update skip locked
+on duplicate key update ${until} = values(${until}), ${at} = values(${at})`);
 
   const checkRenewed = statement(`${begin('select')} straight_join cast(json_array(
   w.i, s.${until} > ${NOW}, ${microsOf(`s.${until}`)} >= ${int('at')} + w.lease - 1000) as char)
