@@ -62,7 +62,7 @@ describeOn('mariadb', 'doctor', (server) => {
     expect(stdout).toMatch(/\n\d+ ok, \d+ info, \d+ warning, 0 error\n$/);
   });
 
-  it("ShedLock's own table lacks two columns and an index, and joblatch migrate adds them", async () => {
+  it("ShedLock's own table lacks columns and an index, and joblatch migrate adds them", async () => {
     await pool.query(shedlock(table()));
     const before = await examine(box());
     for (const what of ['table-token', 'table-slot', 'table-guard'])

@@ -122,8 +122,7 @@ function idleTransactions(settings: Variables): Finding {
   const code = 'idle-in-transaction';
   const names = ['idle_transaction_timeout', 'idle_readonly_transaction_timeout'];
   const kept =
-    'a transaction that somebody leaves open with the row of a lock keeps that name from being taken; so does that of ' +
-    'a guard(tx) whose process is paused, until its connection ends';
+    'a transaction that somebody leaves open with the row of a lock keeps that name from being taken';
   const limits = names
     .map((name) => [name, Number(settings.get(name) ?? 0)] as const)
     .filter(([, s]) => s > 0)
@@ -135,12 +134,12 @@ function idleTransactions(settings: Variables): Finding {
         code,
         'idle_transaction_timeout is off',
         kept,
-        'set it, to a minute say, for the users of guard(tx)',
+        'set it, to a minute say (guard(tx) sets it for its own transactions)',
       )
     : info(
         code,
         `there is only wait_timeout, ${wait}`,
-        kept,
+        `${kept}; so does that of a guard(tx) whose process is paused, until its connection ends`,
         'a shorter wait_timeout for the users of guard(tx)',
       );
 }

@@ -85,11 +85,11 @@ async function guard(session: MysqlSession, target: MysqlTarget): Promise<readon
 from information_schema.statistics where ${IS_OURS} and non_unique = 0 group by index_name`,
     placeOf(target),
   );
-  if (indexes.includes('name,locked_by')) return [];
+  if (indexes.includes('guard_key,locked_by,name')) return [];
   return [
     warning(
       'table-guard',
-      'no unique index of name and locked_by (joblatch_guard)',
+      'no index joblatch_guard (guard_key, locked_by, name)',
       'while a transaction of the application has lock.guard(tx), the lock can not be renewed: one that lasts longer than the lease loses the lock',
       AS_BEFORE,
     ),
