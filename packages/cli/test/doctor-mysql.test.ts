@@ -397,6 +397,16 @@ describe('what MariaDB and MySQL say of themselves', () => {
     [{ max_execution_time: '0' }, 'statement-timeout', 'ok'],
     [{}, 'idle-in-transaction', 'info'],
     [{ idle_transaction_timeout: '0' }, 'idle-in-transaction', 'info'],
+    [{ idle_transaction_timeout: '0', idle_write_transaction_timeout: '60' }, 'idle-in-transaction', 'info'],
+    [
+      {
+        idle_transaction_timeout: '0',
+        idle_write_transaction_timeout: '60',
+        idle_readonly_transaction_timeout: '60',
+      },
+      'idle-in-transaction',
+      'ok',
+    ],
     [{ Threads_connected: '95' }, 'connections', 'warning'],
     [{ Prepared_stmt_count: '95', max_prepared_stmt_count: '100' }, 'prepared-statements', 'info'],
   ])('settings %j: %s %s', (settings, code, severity) => {

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
+import { createPool } from 'mysql2/promise';
 import { expect, it } from 'vitest';
-import { sandboxes } from './sandbox.ts';
+import { sandboxes, until } from './sandbox.ts';
 import { describeOn } from './servers.ts';
 import { promisesOn } from './store-suite.ts';
 
@@ -49,5 +50,46 @@ describeOn('mariadb', 'its drivers', (server) => {
       code: 69,
       stdout: expect.stringContaining('npm install --global mariadb'),
     });
+  });
+});
+
+describeOn('mariadb', 'a connection that is cut off', (server) => {
+  const box = sandboxes(server.fresh);
+
+  it.each(['mysql2', 'mariadb'])('is made anew, and who watches sees what comes: %s', async (driver) => {
+    const user = `watcher_${Math.random().toString(36).slice(2)}`;
+    const pool = createPool({ uri: server.url.replace(/\?.*/, ''), connectionLimit: 1 });
+    try {
+      await pool.query(`create user ${user}@'%'`);
+      await pool.query(`grant all on *.* to ${user}@'%'`);
+      const store = `${box().store.replace('root@', `${user}@`)}&driver=${driver}`;
+      const connections = async (): Promise<number[]> => {
+        const [rows] = await pool.query('select id from information_schema.processlist where user = ?', [
+          user,
+        ]);
+        return (rows as { id: number }[]).map(({ id }) => id);
+      };
+      const run = (name: string) => box().ok(['run', '-q', '-n', name, '--at-most-for', '1m', '--', 'true']);
+      await run('before');
+      const watcher = box().start(['watch', '-s', store, '--interval', '100ms', '--json']);
+      let seen = '';
+      watcher.child.stdout?.on('data', (chunk: Buffer) => {
+        seen += chunk;
+      });
+      await until(() => seen.includes('"key":"before"'), 'it sees what is there');
+      const before = await connections();
+      for (const id of before) await pool.query(`kill ${id}`).catch(() => {});
+      await until(
+        async () => (await connections()).some((id) => !before.includes(id)),
+        'it is connected anew',
+      );
+      await run('after');
+      await until(() => seen.includes('"key":"after"'), 'it sees what is new');
+      watcher.child.kill('SIGTERM');
+      expect(await watcher.done).toMatchObject({ code: 143 });
+    } finally {
+      await pool.query(`drop user if exists ${user}@'%'`);
+      await pool.end();
+    }
   });
 });

@@ -120,28 +120,25 @@ function statementTimeout(settings: Variables): Finding {
 
 function idleTransactions(settings: Variables): Finding {
   const code = 'idle-in-transaction';
-  const names = ['idle_transaction_timeout', 'idle_readonly_transaction_timeout'];
   const kept =
     'a transaction that somebody leaves open with the row of a lock keeps that name from being taken';
-  const limits = names
-    .map((name) => [name, Number(settings.get(name) ?? 0)] as const)
-    .filter(([, s]) => s > 0)
-    .map(([name, s]) => `${name} is ${formatDuration(s * 1_000)}`);
-  if (limits.length > 0) return ok(code, limits.join(', '));
-  const wait = formatDuration(Number(settings.get('wait_timeout') ?? 0) * 1_000);
-  return settings.has('idle_transaction_timeout')
-    ? info(
-        code,
-        'idle_transaction_timeout is off',
-        kept,
-        'set it, to a minute say (guard(tx) sets it for its own transactions)',
-      )
-    : info(
-        code,
-        `there is only wait_timeout, ${wait}`,
-        `${kept}; so does that of a guard(tx) whose process is paused, until its connection ends`,
-        'a shorter wait_timeout for the users of guard(tx)',
-      );
+  const seconds = (name: string): number => Number(settings.get(name) ?? 0);
+  const say = (name: string): string => `${name} is ${formatDuration(seconds(name) * 1_000)}`;
+  if (!settings.has('idle_transaction_timeout'))
+    return info(
+      code,
+      `there is only ${say('wait_timeout')}`,
+      `${kept}; so does that of a guard(tx) whose process is paused, until its connection ends`,
+      'a shorter wait_timeout for the users of guard(tx)',
+    );
+  const all = 'idle_transaction_timeout';
+  // Of these each ends a part: a guard alone has written nothing yet.
+  const parts = ['idle_readonly_transaction_timeout', 'idle_write_transaction_timeout'];
+  const set = [all, ...parts].filter((name) => seconds(name) > 0);
+  if (set.includes(all) || parts.every((name) => set.includes(name)))
+    return ok(code, set.map(say).join(', '));
+  const found = [`${all} is off`, ...set.map(say)].join(', ');
+  return info(code, found, kept, `set ${all}, to a minute say (guard(tx) sets it for its own transactions)`);
 }
 
 function connections(settings: Variables): Finding {

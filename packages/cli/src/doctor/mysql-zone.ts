@@ -55,7 +55,8 @@ function judge(said: string | undefined, server: string, offsets: readonly (numb
     );
   const [january, july] = offsets;
   const others =
-    "a session of Java's ShedLock in another zone reads other ends there: two could hold one lock, or nobody for hours";
+    "a session in another zone, of Java's ShedLock or of a joblatch with another sessionTimeZone, reads other ends there: " +
+    'two could hold one lock, or nobody for hours';
   const same = "sessionTimeZone in the URL, if Java's sessions have another zone than the server";
   if (january !== july)
     return warning(

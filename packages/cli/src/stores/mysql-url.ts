@@ -39,6 +39,8 @@ export function readMysqlUrl(url: string, env: NodeJS.ProcessEnv = process.env):
     throw new UsageError(
       `A MariaDB or MySQL store has one database after the host, and ${path.length === 0 ? 'none was' : `${path.length} were`} given. Accepted: ${MYSQL_FORM}.`,
     );
+  // Read, and so hidden, even when the URL has its own: it could turn up in a message all the same.
+  const fromEnvironment = passwordOf(env);
   return {
     server: scheme === 'mysql' ? 'mysql' : 'mariadb',
     driver: readDriver(params.get('driver')),
@@ -47,7 +49,7 @@ export function readMysqlUrl(url: string, env: NodeJS.ProcessEnv = process.env):
     port: hosts[0]?.port ?? readPort(env.MYSQL_TCP_PORT || undefined),
     socket: params.get('socket'),
     user: user ?? ourName(),
-    password: password ?? passwordOf(env),
+    password: password ?? fromEnvironment,
     database: path[0],
     tls: readSsl(params) || undefined,
     table: {

@@ -72,9 +72,8 @@ describeWithMariadb('the statements for MySQL, on MariaDB', (server) => {
     const guarding = await at.console.getConnection();
     await guarding.query('begin');
     const guard = mysql.guard({ ...grant, leftMs: 1 });
-    expect((await guarding.query({ sql: guard.text, rowsAsArray: true }, [...guard.values]))[0]).toEqual([
-      ['[null, 1]'],
-    ]);
+    const [[[seen]]] = await guarding.query({ sql: guard.text, rowsAsArray: true }, [...guard.values]);
+    expect(JSON.parse(seen).map(Number)).toEqual([0, 1]);
     // Refused, and at once.
     expect(await query(mysql.take({ ...request, owner: 'other' }, await look()))).toMatchObject({
       changed: 0,

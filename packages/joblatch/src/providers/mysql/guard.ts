@@ -33,15 +33,14 @@ export async function guardInside(
     const [{ rows }] = await Promise.all([guarded, limited]);
     const [row] = rows;
     if (row === undefined) return false;
-    const [isOpen] = JSON.parse(row) as readonly [number | null];
-    if (isOpen === null ? await hasOpenTransaction(connection) : isOpen) return true;
+    const [isOpen, isSeen] = JSON.parse(row) as readonly [number | null, number];
+    if (isOpen === null ? await hasOpenTransaction(connection) : isOpen) {
+      if (!isSeen) throw tooOld(request.key);
+      return true;
+    }
   } catch (error) {
-    if (!isStaleRead(error)) throw error;
-    throw new LockStoreError(
-      'guard: the transaction has read before the lock was renewed or taken, so it can not be told which. Roll back and try again; ' +
-        'with innodb_snapshot_isolation call guard first in the transaction.',
-      { operation: 'guard', cause: error },
-    );
+    if (isStaleRead(error)) throw tooOld(request.key, error);
+    throw error;
   }
   throw new LockOptionsError(
     'guard was given a connection with no transaction open, so there is nothing to guard. Begin one on it first.',
@@ -103,4 +102,12 @@ function innerOf(connection: MysqlConnection): object {
 async function hasOpenTransaction(connection: MysqlConnection): Promise<boolean> {
   const answer: unknown = await connection.query(queryOf('do 0'));
   return isOpenOn(connection, answer);
+}
+
+function tooOld(key: string, cause?: unknown): LockStoreError {
+  return new LockStoreError(
+    `guard of ${JSON.stringify(key)}: the transaction has read before the lock was acquired, and sees everything as it was then. What it ` +
+      'computes from that may be out of date. Roll back, and begin it after acquiring.',
+    { operation: 'guard', key, cause },
+  );
 }

@@ -116,7 +116,7 @@ export interface Statements {
   /** → `[seconds]`: how long a transaction of the session may do nothing; 0 is for ever. MySQL has no such limit. */
   readonly idleLimit: Call | undefined;
   limitIdle(seconds: number, when: 'unless it is shorter' | 'in any case'): Call;
-  /** In a transaction of somebody else → `[is one open, 1]`, or nothing. */
+  /** In a transaction of somebody else → `[is one open, does it see the grant]`, or nothing. */
   guard(request: GuardRequest): Call;
 }
 
@@ -277,11 +277,15 @@ from ${table} t where ${condition} order by ${bytesOf(`t.${key}`)} limit ${PAGE}
   group by s.${key}
   for update skip locked) x on t.${key} = x.k`);
 
-  const guard =
-    statement(`${begin('select', GUARD_WAIT_S)} cast(json_array(${dialect.inTransaction}, 1) as char)
-from ${table} t ${canGuard ? `force index (${quote(guardIndex)})` : primary}
-where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')}
-  ${canGuard ? `and t.${guardKey} = ${int('token')}` : ''} lock in share mode`);
+  const through = canGuard ? `force index (${quote(guardIndex)})` : primary;
+  const isGrant = (
+    row: string,
+  ): string => `${row}.${key} = ${keyOf(':key')} and ${row}.${by} = ${ownerOf(':owner')}
+  ${canGuard ? `and ${row}.${guardKey} = ${int('token')}` : ''}`;
+  // The outer one reads what there is, and locks it; the inner one what the transaction sees by itself.
+  const guard = statement(`${begin('select', GUARD_WAIT_S)} cast(json_array(${dialect.inTransaction},
+  exists (select 1 from ${table} s ${through} where ${isGrant('s')})) as char)
+from ${table} t ${through} where ${isGrant('t')} lock in share mode`);
 
   const limit = `@@session.${dialect.idleLimit}`;
   const setLimit = statement(`set ${limit} = cast(:seconds as unsigned)`);
