@@ -3,7 +3,7 @@ import { type Dialect, dialectOf, isTooOld } from './dialect.js';
 import { MissingTable, Unfit } from './errors.js';
 import type { TableNames } from './options.js';
 import { quote } from './quote.js';
-import { type Call, call, statement } from './statement.js';
+import { type Call, call, hex, type Statement, statement } from './statement.js';
 
 /** The table as it was found. */
 export interface Table {
@@ -114,10 +114,9 @@ export async function describe(
     const { oldest, server: kind } = dialect;
     throw new Unfit(`the server is ${version}, and joblatch needs ${kind} ${oldest.join('.')} or later`);
   }
-  const place = { schema: names.schema, table: names.table };
-  const columns = parse<Column>((await query(call(COLUMNS, place))).rows);
+  const columns = parse<Column>((await query(call(columnsOf(names)))).rows);
   if (columns.length === 0) return { dialect, table: undefined };
-  const indexes = parse<Index>((await query(call(INDEXES, place))).rows);
+  const indexes = indexesOf(parse<IndexEntry>((await query(call(indexEntriesOf(names)))).rows));
   return { dialect, table: fit(columns, indexes, names, dialect, serverZone) };
 }
 
@@ -170,34 +169,65 @@ interface Column {
   readonly collation: string | null;
 }
 
+/** A column of an index. */
+interface IndexEntry {
+  readonly name: string;
+  readonly place: number;
+  /** MySQL: null if it is an expression. */
+  readonly column: string | null;
+  readonly unique: boolean | number;
+  /** Not only the beginnings of its values. */
+  readonly whole: boolean | number;
+}
+
 interface Index {
   readonly name: string;
-  readonly unique: boolean | number;
-  /** Its columns in order; one of which only the beginning is in it has a mark. */
-  readonly columns: string;
+  readonly unique: boolean;
+  /** In order. */
+  readonly columns: readonly (string | undefined)[];
 }
 
 /** Of the server. `cast`, since a client may take JSON for something else than a text. */
 const SERVER = statement('select cast(json_array(version(), @@global.time_zone) as char)');
 
-/** Where names of tables differ in case only, they are different tables, unless the server says otherwise. */
-const IS_OURS = (alias: string): string =>
-  `${alias}.table_schema = coalesce(:schema, database())
-  and (binary ${alias}.table_name = binary :table or (@@lower_case_table_names > 0 and lower(${alias}.table_name) = lower(:table)))`;
+/**
+ * Where names of tables differ in case only, they are different tables, unless the server says otherwise. (A text from
+ * a value would be in a collation that may not mix with that of the server's own tables.)
+ */
+const isOurs = (alias: string, { schema, table }: TableNames): string => {
+  const literal = (name: string): string => `_utf8mb4 x'${hex(name)}'`;
+  return `${alias}.table_schema = ${schema === undefined ? 'database()' : literal(schema)}
+  and (binary ${alias}.table_name = x'${hex(table)}' or (@@lower_case_table_names > 0 and lower(${alias}.table_name) = lower(${literal(table)})))
+limit ${MOST_ROWS}`;
+};
 
-const COLUMNS =
+/** More than a table has columns, and entries of columns in indexes. A session may have a limit of its own. */
+const MOST_ROWS = 10_000;
+
+const columnsOf = (names: TableNames): Statement =>
   statement(`select cast(json_object('name', c.column_name, 'engine', t.engine, 'type', c.data_type,
   'digits', c.datetime_precision, 'length', c.character_maximum_length, 'bytes', c.character_octet_length,
   'charset', c.character_set_name, 'collation', c.collation_name) as char)
 from information_schema.columns c
 join information_schema.tables t on t.table_schema = c.table_schema and t.table_name = c.table_name
-where ${IS_OURS('c')} and ${IS_OURS('t')}`);
+where ${isOurs('c', names)}`);
 
-const INDEXES = statement(`select cast(json_object('name', s.index_name, 'unique', max(s.non_unique) = 0,
-  'columns', group_concat(concat(s.column_name, if(s.sub_part is null, '', '(part)')) order by s.seq_in_index separator ',')) as char)
+const indexEntriesOf = (names: TableNames): Statement =>
+  statement(`select cast(json_object('name', s.index_name, 'place', s.seq_in_index, 'column', s.column_name,
+  'unique', s.non_unique = 0, 'whole', s.sub_part is null) as char)
 from information_schema.statistics s
-where ${IS_OURS('s')}
-group by s.index_name`);
+where ${isOurs('s', names)}`);
+
+/** Put together here: what `group_concat` gives may be cut. */
+function indexesOf(entries: readonly IndexEntry[]): Index[] {
+  const byName = new Map<string, IndexEntry[]>();
+  for (const entry of entries) byName.set(entry.name, [...(byName.get(entry.name) ?? []), entry]);
+  return [...byName].map(([name, own]) => ({
+    name,
+    unique: own.every(({ unique, whole }) => Boolean(unique) && Boolean(whole)),
+    columns: own.sort((a, b) => a.place - b.place).map(({ column }) => column?.toLowerCase()),
+  }));
+}
 
 const parse = <T>(rows: readonly string[]): T[] => rows.map((row) => JSON.parse(row) as T);
 
@@ -235,9 +265,11 @@ function fit(
     );
   }
 
-  const unique = indexes.filter((index) => Boolean(index.unique));
   const covers = (...wanted: readonly string[]): Index | undefined =>
-    unique.find((index) => index.columns.toLowerCase() === wanted.join(',').toLowerCase());
+    indexes.find(
+      ({ unique, columns: own }) =>
+        unique && own.length === wanted.length && wanted.every((name, i) => name.toLowerCase() === own[i]),
+    );
   if (covers(c.name) === undefined) {
     throw unfit(`its column ${quote(c.name)} is not the primary key, nor unique`);
   }
