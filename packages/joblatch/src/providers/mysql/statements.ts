@@ -40,7 +40,7 @@ import { type Call, call, hex, type Statement, statement } from './statement.js'
  * Nobody waits. MariaDB ends the wait for a lock at once, as an error, which is a refusal; MySQL can not wait for less than a second, so
  * there a subquery locks the row first and skips it if it is locked. Renewals of many rows do that on both, so that one
  * row that is locked spoils no other. (A subquery that is merged into its statement locks nothing: `group by` and
- * `limit` keep it apart.)
+ * `limit` keep it apart. And the table has to be read after it, by key: a scan of it meets what was passed over.)
  *
  * Who was first is told by `last_insert_id(expression)`, whose value comes back with the count of changed rows: the
  * token of a grant, or the instant of a renewal. The last one is for the rare case that a renewal changed fewer rows than it
@@ -237,12 +237,12 @@ where ${alone} ${withSlot ? `and ${sameSlot}` : ''} and made.token > 0`);
 
   // The subquery locks the rows, and passes over those that somebody else has locked. A column that its table
   // changes by itself (`on update current_timestamp`) stays if it is set to what it is.
-  const renewMany = statement(`${begin('update')} ${table} t join (
+  const renewMany = statement(`${begin('update')} (
   select straight_join s.${key} as k, max(w.lease) as lease, max(w.at_least) as at_least
   from ${named} join ${table} s ${primary} on ${theirRow('s')}
   where s.${until} > ${NOW} and ${alone} and last_insert_id(${NOW_US}) > 0
   group by s.${key}
-  for update skip locked) x on t.${key} = x.k
+  for update skip locked) x straight_join ${table} t ${primary} on t.${key} = x.k
 set t.${until} = greatest(t.${until}, ${after('x.lease')}, t.${at} + interval x.at_least microsecond), t.${at} = t.${at}`);
 
   const checkRenewed = statement(`${begin('select')} straight_join cast(json_array(
@@ -278,13 +278,13 @@ from ${table} t where ${condition} order by ${bytesOf(`t.${key}`)} limit ${PAGE}
   const idle = statement(
     `${begin('select')} ${digitsOf(`t.${key}`)} from ${table} t where ${isIdle('t')} limit ${PAGE}`,
   );
-  const purge = statement(`${begin('delete')} t from ${table} t join (
+  const purge = statement(`${begin('delete')} t from (
   select straight_join s.${key} as k
   from json_table(${jsonOf(':keys')}, '$[*]' columns (k varchar(4096) path '$')) w
     join ${table} s ${primary} on s.${key} = ${keyOf('w.k')}
   where ${isIdle('s')} and ${alone}
   group by s.${key}
-  for update skip locked) x on t.${key} = x.k`);
+  for update skip locked) x straight_join ${table} t ${primary} on t.${key} = x.k`);
 
   const guard =
     statement(`${begin('select', GUARD_WAIT_S)} cast(json_array(${dialect.inTransaction}, 1) as char)
