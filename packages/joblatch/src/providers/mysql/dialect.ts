@@ -4,8 +4,8 @@ export interface Dialect {
   /**
    * Begins a statement with settings that hold for it alone: the zone in which TIMESTAMP columns are read and
    * written, no strict mode (a wall time in a gap of that zone is moved to the gap's end instead of being an error;
-   * nothing else of ours could be changed by it), and how long to wait for a row, or a table, that somebody has
-   * locked.
+   * nothing else of ours could be changed by it), no safe updates (they take an update of several rows for one of
+   * all), and how long to wait for a row, or a table, that somebody has locked.
    */
   begin(verb: Verb, settings: { readonly zone: string; readonly waitS: number }): string;
   /** True if no transaction is open, and none begins with the statement. MySQL shows only half of it. */
@@ -30,7 +30,8 @@ export type Verb = 'select' | 'insert' | 'update' | 'delete';
 const mariadb: Dialect = {
   server: 'mariadb',
   begin: (verb, { zone, waitS }) =>
-    `set statement time_zone = '${zone}', sql_mode = '', innodb_lock_wait_timeout = ${waitS}, lock_wait_timeout = ${waitS} for ${verb}`,
+    `set statement time_zone = '${zone}', sql_mode = 0, sql_safe_updates = 0, innodb_lock_wait_timeout = ${waitS}, ` +
+    `lock_wait_timeout = ${waitS} for ${verb}`,
   alone: '(@@in_transaction = 0 and @@autocommit = 1)',
   inTransaction: '@@in_transaction',
   idleLimit: 'idle_transaction_timeout',
@@ -42,7 +43,8 @@ const mariadb: Dialect = {
 const mysql: Dialect = {
   server: 'mysql',
   begin: (verb, { zone }) =>
-    `${verb} /*+ set_var(time_zone = '${zone}') set_var(sql_mode = '') set_var(lock_wait_timeout = 1) */`,
+    `${verb} /*+ set_var(time_zone = '${zone}') set_var(sql_mode = '') set_var(sql_safe_updates = 0) ` +
+    'set_var(lock_wait_timeout = 1) */',
   alone: '(@@autocommit = 1)',
   inTransaction: 'null',
   idleLimit: undefined,

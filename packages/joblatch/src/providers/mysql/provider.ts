@@ -38,9 +38,6 @@ export function mysqlProvider(options: MysqlProviderOptions): LockProvider {
   return new MysqlProvider(checkOptions(options));
 }
 
-/** Grants that one statement renews. */
-const CHUNK = 1_000;
-
 class MysqlProvider implements LockProvider {
   readonly name = 'mysql';
   readonly #session: Session;
@@ -73,8 +70,8 @@ class MysqlProvider implements LockProvider {
   async renewMany(requests: readonly RenewRequest[], options?: CallOptions): Promise<readonly RenewResult[]> {
     const answers: RenewResult[] = [];
     const key = requests.length === 1 ? requests[0]?.key : undefined;
-    for (let start = 0; start < requests.length; start += CHUNK) {
-      const chunk = requests.slice(start, start + CHUNK);
+    for (let start = 0; start < requests.length; start += PAGE) {
+      const chunk = requests.slice(start, start + PAGE);
       answers.push(
         ...(await this.#session.run('renew', key, options, (layout, query) => renew(layout, query, chunk))),
       );
@@ -97,7 +94,7 @@ class MysqlProvider implements LockProvider {
     const found: LockRecord[] = [];
     while (found.length < limit) {
       const { rows } = await this.#session.run('inspect', key, options, ({ statements }, query) =>
-        query(statements.inspect(key, found.at(-1)?.key ?? '')),
+        query(statements.inspect(key, found.at(-1)?.key)),
       );
       for (const row of rows) found.push(recordOf(JSON.parse(row) as RecordRow));
       if (key !== undefined || rows.length < PAGE) break;

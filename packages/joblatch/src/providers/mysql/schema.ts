@@ -3,7 +3,7 @@ import { type Dialect, dialectOf, isTooOld } from './dialect.js';
 import { MissingTable, Unfit } from './errors.js';
 import type { TableNames } from './options.js';
 import { quote } from './quote.js';
-import { type Call, call, type Statement, statement } from './statement.js';
+import { type Call, call, hex, type Statement, statement } from './statement.js';
 
 /** The table as it was found. */
 export interface Table {
@@ -122,12 +122,13 @@ export async function describe(
   const isOurs = ({ table }: { readonly table: string }): boolean =>
     table === names.table || (Boolean(ignoresCase) && table.toLowerCase() === names.table.toLowerCase());
   const read = async <T extends { readonly table: string }>(what: Statement): Promise<T[]> => {
-    const { rows } = await query(call(what, { schema, table: names.table }));
+    const { rows } = await query(call(what));
     return rows.map((row) => JSON.parse(row) as T).filter(isOurs);
   };
-  const columns = await read<Column>(COLUMNS);
+  const columns = await read<Column>(columnsOf(schema, names.table));
   if (columns.length === 0) return { dialect, table: undefined };
-  return { dialect, table: fit(columns, await read<Index>(INDEXES), names, dialect, zone) };
+  const indexes = indexesOf(await read<IndexEntry>(indexEntriesOf(schema, names.table)));
+  return { dialect, table: fit(columns, indexes, names, dialect, zone) };
 }
 
 /** Looks at the table, which has to be there. */
@@ -180,12 +181,23 @@ interface Column {
   readonly collation: string | null;
 }
 
-interface Index {
+/** A column of an index. */
+interface IndexEntry {
   readonly table: string;
   readonly name: string;
+  readonly place: number;
+  /** MySQL: null if it is an expression. */
+  readonly column: string | null;
   readonly unique: boolean | number;
-  /** Its columns in order; one of which only the beginning is in it has a mark. */
-  readonly columns: string;
+  /** Not only the beginnings of its values. */
+  readonly whole: boolean | number;
+}
+
+interface Index {
+  readonly name: string;
+  readonly unique: boolean;
+  /** In order. */
+  readonly columns: readonly (string | undefined)[];
 }
 
 interface Server {
@@ -200,21 +212,44 @@ interface Server {
 const SERVER = statement(`select cast(json_object('version', version(), 'zone', @@global.time_zone,
   'database', database(), 'ignoresCase', @@lower_case_table_names > 0) as char)`);
 
-// Compared with nothing but values: then the server looks at this table, and not at every one that it has.
-const COLUMNS =
+/**
+ * Compared with constants only: then the server looks at this table, and not at every one that it has. (A text from a
+ * value would be in a collation that may not mix with that of the server's own tables.)
+ */
+const isOurs = (alias: string, schema: string, table: string): string => {
+  const literal = (name: string): string => `_utf8mb4 x'${hex(name)}'`;
+  return `${alias}.table_schema = ${literal(schema)} and ${alias}.table_name = ${literal(table)}`;
+};
+
+/** More than a table has columns, and entries of columns in indexes. A session may have a limit of its own. */
+const MOST_ROWS = 10_000;
+
+const columnsOf = (schema: string, table: string): Statement =>
   statement(`select cast(json_object('table', c.table_name, 'name', c.column_name, 'engine', t.engine,
   'type', c.data_type, 'digits', c.datetime_precision, 'length', c.character_maximum_length,
   'bytes', c.character_octet_length, 'charset', c.character_set_name, 'collation', c.collation_name) as char)
 from information_schema.columns c
-join information_schema.tables t on t.table_schema = :schema and t.table_name = :table and t.table_name = c.table_name
-where c.table_schema = :schema and c.table_name = :table`);
+join information_schema.tables t on ${isOurs('t', schema, table)} and t.table_name = c.table_name
+where ${isOurs('c', schema, table)}
+limit ${MOST_ROWS}`);
 
-const INDEXES = statement(`select cast(json_object('table', s.table_name, 'name', s.index_name,
-  'unique', max(s.non_unique) = 0, 'columns', group_concat(
-    concat(s.column_name, if(s.sub_part is null, '', '(part)')) order by s.seq_in_index separator ',')) as char)
+const indexEntriesOf = (schema: string, table: string): Statement =>
+  statement(`select cast(json_object('table', s.table_name, 'name', s.index_name, 'place', s.seq_in_index,
+  'column', s.column_name, 'unique', s.non_unique = 0, 'whole', s.sub_part is null) as char)
 from information_schema.statistics s
-where s.table_schema = :schema and s.table_name = :table
-group by s.table_name, s.index_name`);
+where ${isOurs('s', schema, table)}
+limit ${MOST_ROWS}`);
+
+/** Put together here: what `group_concat` gives may be cut. */
+function indexesOf(entries: readonly IndexEntry[]): Index[] {
+  const byName = new Map<string, IndexEntry[]>();
+  for (const entry of entries) byName.set(entry.name, [...(byName.get(entry.name) ?? []), entry]);
+  return [...byName].map(([name, own]) => ({
+    name,
+    unique: own.every(({ unique, whole }) => Boolean(unique) && Boolean(whole)),
+    columns: own.sort((a, b) => a.place - b.place).map(({ column }) => column?.toLowerCase()),
+  }));
+}
 
 const TEXTS = ['varchar', 'char', 'varbinary'];
 const INSTANTS = ['timestamp', 'datetime'];
@@ -250,9 +285,11 @@ function fit(
     );
   }
 
-  const unique = indexes.filter((index) => Boolean(index.unique));
   const covers = (...wanted: readonly string[]): Index | undefined =>
-    unique.find((index) => index.columns.toLowerCase() === wanted.join(',').toLowerCase());
+    indexes.find(
+      ({ unique, columns: own }) =>
+        unique && own.length === wanted.length && wanted.every((name, i) => name.toLowerCase() === own[i]),
+    );
   if (covers(c.name) === undefined) {
     throw unfit(`its column ${quote(c.name)} is not the primary key, nor unique`);
   }

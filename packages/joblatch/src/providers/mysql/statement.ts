@@ -6,8 +6,9 @@ export interface Statement {
 }
 
 /**
- * A statement and the values for its places. All are ASCII texts (keys as hexadecimal), so that neither the character
- * set of a connection nor a client's idea of types can change them.
+ * A statement and the values for its places. All are digits, of numbers or (of what is a text) hexadecimal: so neither
+ * the character set of a connection nor a client's idea of types can change them, and there is nothing to escape where
+ * a client writes them into the statement. With the mode NO_BACKSLASH_ESCAPES they escape wrongly.
  */
 export interface Call {
   readonly text: string;

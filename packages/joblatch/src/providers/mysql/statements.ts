@@ -41,7 +41,7 @@ import { type Call, call, hex, type Statement, statement } from './statement.js'
  * Nobody waits. MariaDB ends the wait for a lock at once, as an error, which is a refusal; MySQL can not wait for less than a second, so
  * there a subquery locks the row first and skips it if it is locked. Renewals and purges of many rows do that on both, so that
  * one row that is locked spoils no other. (A subquery that is merged into its statement locks nothing: `group by` and
- * `limit` keep it apart.)
+ * `limit` keep it apart. And the table has to be read after it, by key: a scan of it meets what was passed over.)
  *
  * Who was first is told by `last_insert_id(expression)`, whose value comes back with the count of changed rows: the
  * token of a grant, or the instant of a renewal. The last one is for the rare case that a renewal changed fewer rows than it
@@ -53,7 +53,7 @@ const RELEASE_WAIT_S = 1;
 /** A guard waits for those who are taking the key or giving it back at this moment. */
 const GUARD_WAIT_S = 1;
 
-/** Rows that one statement reads or deletes. */
+/** Rows that one statement reads, renews or deletes. Each says so: a session may have a limit of its own. */
 export const PAGE = 1_000;
 
 const NOW = 'utc_timestamp(6)';
@@ -108,7 +108,7 @@ export interface Statements {
   /** → whether a statement stands alone; see {@link Seen}. */
   alone: Call;
   /** → {@link RecordRow}s, keys and owners as hexadecimal. */
-  inspect(key: string | undefined, after: string): Call;
+  inspect(key: string | undefined, after: string | undefined): Call;
   /** → keys as hexadecimal. */
   idle(idleMs: number): Call;
   /** → how many of these records are gone. */
@@ -161,6 +161,7 @@ export function statementsFor(
   };
   const keyOf = (digits: string): string => textOf(digits, keyColumn);
   const ownerOf = (digits: string): string => textOf(digits, ownerColumn);
+  const jsonOf = (digits: string): string => `convert(unhex(${digits}) using utf8mb4)`;
   const bytesOf = (column: string): string => `cast(convert(${column} using utf8mb4) as binary)`;
   const digitsOf = (column: string): string => `hex(convert(${column} using utf8mb4))`;
 
@@ -194,7 +195,7 @@ from (select 1 as one) always left join ${table} t on t.${key} = ${keyOf(':key')
     const isFree = (row: string): string =>
       `${row}.${key} = ${keyOf(':key')} and ${row}.${by} = ${ownerOf(':seen')} and coalesce(${row}.${until} <= ${NOW}, true)`;
     return statement(`${begin('update')} ${table} t
-set t.${until} = ${after(':lease')}, t.${at} = ${NOW}, t.${by} = :owner
+set t.${until} = ${after(':lease')}, t.${at} = ${NOW}, t.${by} = ${ownerOf(':owner')}
   ${ifToken(`, t.${token} = last_insert_id(${nextToken})`)}
   ${ifGuard(`, t.${guardKey} = ${hasToken ? `t.${token}` : NO_GUARD}`)}
   ${withSlot ? `, t.${slot} = coalesce(greatest(t.${slot}, ${recorded}), ${recorded}, t.${slot})` : ''}
@@ -214,13 +215,13 @@ where ${isFree('t')} and ${alone}
   const make = (withSlot: boolean): Statement =>
     statement(`${begin('insert')} into ${table}
   (${key}, ${until}, ${at}, ${by} ${ifToken(`, ${token}`)} ${ifGuard(`, ${guardKey}`)} ${withSlot ? `, ${slot}` : ''})
-select ${keyOf(':key')}, ${after(':lease')}, ${NOW}, :owner
+select ${keyOf(':key')}, ${after(':lease')}, ${NOW}, ${ownerOf(':owner')}
   ${ifToken(', made.token')} ${ifGuard(`, ${hasToken ? 'made.token' : NO_GUARD}`)} ${withSlot ? `, ${recorded}` : ''}
 from (select last_insert_id(${firstToken}) as token) made
 where ${alone} ${withSlot ? `and ${sameSlot}` : ''} and made.token > 0`);
 
   /** Grants that a call names. */
-  const named = `json_table(:grants, '$[*]' columns (
+  const named = `json_table(${jsonOf(':grants')}, '$[*]' columns (
     i int path '$[0]', k varchar(4096) path '$[1]', o varchar(1024) path '$[2]',
     lease bigint path '$[3]', at_least bigint path '$[4]')) w`;
   const theirRow = (row: string): string =>
@@ -239,15 +240,15 @@ on duplicate key update ${until} = values(${until}), ${at} = values(${at})`);
   const checkRenewed = statement(`${begin('select')} straight_join cast(json_array(
   w.i, s.${until} > ${NOW}, ${microsOf(`s.${until}`)} >= ${int('at')} + w.lease - 1000) as char)
 from ${named} join ${table} s ${primary} on ${theirRow('s')}
-for update skip locked`);
+limit ${PAGE} for update skip locked`);
   const stillThere = statement(`${begin('select')} straight_join cast(json_array(w.i) as char)
-from ${named} join ${table} s ${primary} on ${theirRow('s')}`);
+from ${named} join ${table} s ${primary} on ${theirRow('s')} limit ${PAGE}`);
 
   const release = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
 set t.${until} = greatest(${released}, t.${at} + interval :keep microsecond), t.${at} = t.${at},
   t.${by} = concat('${RELEASED_MARK}', t.${by}) ${endsGuard}
   ${hasSlot ? `, t.${slot} = coalesce(greatest(t.${slot}, ${int('slot')}), ${int('slot')}, t.${slot})` : ''}
-where t.${key} = ${keyOf(':key')} and t.${by} = :owner and t.${until} > ${NOW} and ${alone}`);
+where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')} and t.${until} > ${NOW} and ${alone}`);
 
   const forceRelease = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
 set t.${until} = ${released}, t.${at} = t.${at},
@@ -269,13 +270,13 @@ from ${table} t where ${condition} order by ${bytesOf(`t.${key}`)} limit ${PAGE}
   const idle = statement(
     `${begin('select')} ${digitsOf(`t.${key}`)} from ${table} t where ${isIdle('t')} limit ${PAGE}`,
   );
-  const purge = statement(`${begin('delete')} t from ${table} t join (
+  const purge = statement(`${begin('delete')} t from (
   select straight_join s.${key} as k
-  from json_table(:keys, '$[*]' columns (k varchar(4096) path '$')) w
+  from json_table(${jsonOf(':keys')}, '$[*]' columns (k varchar(4096) path '$')) w
     join ${table} s ${primary} on s.${key} = ${keyOf('w.k')}
   where ${isIdle('s')} and ${alone}
   group by s.${key}
-  for update skip locked) x on t.${key} = x.k`);
+  for update skip locked) x straight_join ${table} t ${primary} on t.${key} = x.k`);
 
   const through = canGuard ? `force index (${quote(guardIndex)})` : primary;
   const isGrant = (
@@ -301,22 +302,25 @@ from ${table} t ${through} where ${isGrant('t')} lock in share mode`);
     make: make(false),
     makeSlot: make(true),
     one: inspect(`t.${key} = ${keyOf(':key')} and ${bytesOf(`t.${key}`)} = unhex(:key)`),
+    first: inspect('true'),
     page: inspect(`${bytesOf(`t.${key}`)} > unhex(:after)`),
   };
   const micros = (ms: number): number => ms * 1_000;
   const grantsOf = (requests: readonly RenewRequest[]): string =>
-    JSON.stringify(
-      requests.map(({ key: wanted, owner, leaseMs, atLeastMs = 0 }, i) => [
-        i,
-        hex(wanted),
-        hex(owner),
-        micros(leaseMs),
-        micros(atLeastMs),
-      ]),
+    hex(
+      JSON.stringify(
+        requests.map(({ key: wanted, owner, leaseMs, atLeastMs = 0 }, i) => [
+          i,
+          hex(wanted),
+          hex(owner),
+          micros(leaseMs),
+          micros(atLeastMs),
+        ]),
+      ),
     );
   const grantOf = (request: AcquireRequest, [, , , seenSlot, , seenOwner, seenGuard]: Seen) => ({
     key: hex(request.key),
-    owner: request.owner,
+    owner: hex(request.owner),
     lease: micros(request.leaseMs),
     least: request.minToken ?? 0,
     seen: seenOwner,
@@ -337,13 +341,15 @@ from ${table} t ${through} where ${isGrant('t')} lock in share mode`);
       call(checkRenewed, { grants: grantsOf(requests), at: renewedAtUs }),
     stillThere: (requests) => call(stillThere, { grants: grantsOf(requests) }),
     release: ({ key: wanted, owner, keepMs = 0, slot: done }) =>
-      call(release, { key: hex(wanted), owner, keep: micros(keepMs), slot: done }),
+      call(release, { key: hex(wanted), owner: hex(owner), keep: micros(keepMs), slot: done }),
     forceRelease: (wanted) => call(forceRelease, { key: hex(wanted) }),
     alone: call(statement(`select cast(json_array(${alone}) as char)`)),
-    inspect: (wanted, last) =>
-      wanted === undefined ? call(texts.page, { after: hex(last) }) : call(texts.one, { key: hex(wanted) }),
+    inspect: (wanted, last) => {
+      if (wanted !== undefined) return call(texts.one, { key: hex(wanted) });
+      return last === undefined ? call(texts.first) : call(texts.page, { after: hex(last) });
+    },
     idle: (idleMs) => call(idle, { idle: micros(idleMs) }),
-    purge: (keys, idleMs) => call(purge, { keys: JSON.stringify(keys), idle: micros(idleMs) }),
+    purge: (keys, idleMs) => call(purge, { keys: hex(JSON.stringify(keys)), idle: micros(idleMs) }),
     idleLimit:
       dialect.idleLimit === undefined
         ? undefined
