@@ -94,7 +94,7 @@ describeWithMariadb('the statements for MySQL, on MariaDB', (server) => {
     await at.console.query(`update ${table} set slot = null, fencing_token = 1`);
     const { rows } = await query(mysql.idle(0));
     expect(await query(mysql.purge(rows, 0))).toMatchObject({ changed: 1 });
-    expect(mysql.idleLimit).toBeUndefined();
+    expect(mysql.limitIdle('00', 1)).toEqual([]);
     await own.end();
   });
 });

@@ -292,7 +292,12 @@ describeWithMariadb('MariaDB: the table', (server) => {
     [
       'no primary key',
       'name varchar(64), lock_until timestamp(3) null, locked_at timestamp(3) null, locked_by varchar(255)',
-      /not the primary key, nor unique/,
+      /not the primary key/,
+    ],
+    [
+      'another primary key',
+      'id int auto_increment primary key, name varchar(64) unique, lock_until datetime(3), locked_at datetime(3), locked_by varchar(255)',
+      /not the primary key/,
     ],
     [
       'whole seconds',

@@ -123,15 +123,17 @@ export function behindTheBack(
  * Each case of the contract as a test; none may be skipped but for the needs that are named.
  *
  * @param fallsTogether a case whose keys the table takes for one: it has to fail with the error that says so
+ * @param without cases of what the table can not do, which its tests look at for themselves
  */
 export function keepsTheContract(
   options: ContractOptions,
   except: readonly Need[] = [],
   fallsTogether?: string,
+  without: readonly string[] = [],
 ): void {
   const notGiven: readonly Need[] = ['clock', ...except];
   for (const { name, needs, run } of providerContract(options)) {
-    if (needs.some((need) => notGiven.includes(need))) continue;
+    if (needs.some((need) => notGiven.includes(need)) || without.includes(name)) continue;
     test(name, async () => {
       if (name === fallsTogether) return void (await expect(run()).rejects.toThrow(/falls together with/));
       expect((await run()).skip).toBeUndefined();

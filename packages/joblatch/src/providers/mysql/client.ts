@@ -51,7 +51,12 @@ export function whatFits(kind: Source['kind']): string {
 /** The kind of a client, and the client with promises; undefined if it is none. */
 export function recognise(given: unknown): Source | undefined {
   if (typeof given !== 'object' || given === null) return undefined;
-  if (has(given, 'promise')) return recognise((given as MysqlCallbackClient<unknown>).promise());
+  if (has(given, 'promise')) {
+    const inner = (given as MysqlCallbackClient<object>).promise();
+    return typeof inner === 'object' && inner !== null && !has(inner, 'promise')
+      ? recognise(inner)
+      : undefined;
+  }
   if (has(given, 'getConnection')) return { kind: 'pool', pool: given as unknown as MysqlPool };
   const isConnection = has(given, 'execute') && has(given, 'query') && has(given, 'destroy');
   return isConnection ? { kind: 'connection', connection: given as unknown as MysqlConnection } : undefined;

@@ -12,6 +12,8 @@ const NUMBERS = {
   noDatabaseChosen: 1046,
   noColumn: 1054,
   noIndex: 1176,
+  illegalMix: 1267,
+  illegalMixOfMore: 1271,
   recordChanged: 1020,
   lockWait: 1205,
   deadlock: 1213,
@@ -57,7 +59,15 @@ export function isStaleRead(error: unknown): boolean {
 
 /** The table is not as it was found before. */
 export function isOtherTable(error: unknown): boolean {
-  return isOneOf(error, NUMBERS.noTable, NUMBERS.noColumn, NUMBERS.noIndex);
+  return isOneOf(
+    error,
+    NUMBERS.noTable,
+    NUMBERS.noColumn,
+    NUMBERS.noIndex,
+    // Its columns have another collation now.
+    NUMBERS.illegalMix,
+    NUMBERS.illegalMixOfMore,
+  );
 }
 
 /** Another process made the same table, column or index at the same time. */

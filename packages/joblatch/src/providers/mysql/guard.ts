@@ -1,9 +1,9 @@
 import { LockOptionsError, LockStoreError } from '../../provider/errors.js';
 import type { GuardRequest } from '../../provider/lock-provider.js';
-import type { Runtime } from '../../provider/runtime.js';
+import { createOwnerId, type Runtime } from '../../provider/runtime.js';
 import { isOpenOn, type MysqlConnection, queryOf, type Reply, readReply, recognise } from './client.js';
 import { isStaleRead } from './errors.js';
-import type { Call } from './statement.js';
+import { type Call, hex } from './statement.js';
 import type { Statements } from './statements.js';
 
 /** The connection that a transaction is open on. */
@@ -22,7 +22,7 @@ export function insideOf(transaction: object): MysqlConnection {
  */
 export async function guardInside(
   connection: MysqlConnection,
-  statements: Pick<Statements, 'guard' | 'idleLimit' | 'limitIdle'>,
+  statements: Pick<Statements, 'guard' | 'limitIdle' | 'unlimitIdle'>,
   request: GuardRequest,
   runtime: Runtime,
 ): Promise<boolean> {
@@ -52,50 +52,30 @@ async function ask(connection: MysqlConnection, { text, values }: Call): Promise
   return readReply(await connection.query(queryOf(text), [...values]));
 }
 
-/** What the application had set on a connection, and when that is set again. */
-interface Limited {
-  readonly original: number;
-  readonly stopTimer: () => void;
-}
-
-const limitedConnections = new WeakMap<object, Limited>();
 const LONGEST_LIMIT_S = 31_536_000;
 
 /**
  * A holder that is paused in its transaction would keep its key until somebody ends it. So the server is told to
- * close the connection if nothing comes within what is left of the lease, in whole seconds. The setting is of the
+ * close the connection if nothing comes within what is left of the lease, and a second more. The setting is of the
  * session, not of the transaction: it is set back when that time has passed, which a process that lives is there to
  * do, before the limit hits anybody. One that is paused is not, and is cut off.
  */
 async function limitIdle(
   connection: MysqlConnection,
-  { idleLimit, limitIdle: limit }: Pick<Statements, 'idleLimit' | 'limitIdle'>,
+  statements: Pick<Statements, 'limitIdle' | 'unlimitIdle'>,
   leftMs: number,
   runtime: Runtime,
 ): Promise<void> {
-  // MySQL has no such limit.
-  if (idleLimit === undefined) return;
-  const seconds = Math.min(LONGEST_LIMIT_S, Math.max(1, Math.ceil(leftMs / 1_000)));
-  const before = ask(connection, idleLimit);
-  const limited = ask(connection, limit(seconds, 'unless it is shorter'));
-  const [{ rows }] = await Promise.all([before, limited]);
-  const [found] = JSON.parse(rows[0] as string) as readonly [number];
-  const known = limitedConnections.get(innerOf(connection));
-  known?.stopTimer();
-  const original = known?.original ?? found;
+  const seconds = Math.min(LONGEST_LIMIT_S, Math.ceil(leftMs / 1_000) + 1);
+  const id = hex(createOwnerId(runtime));
+  const calls = statements.limitIdle(id, seconds);
+  if (calls.length === 0) return;
+  await Promise.all(calls.map((each) => ask(connection, each)));
   const restore = (): void => {
-    limitedConnections.delete(innerOf(connection));
     // It may be closed by now, and then there is nothing to set.
-    ask(connection, limit(original, 'in any case')).catch(() => {});
+    for (const each of statements.unlimitIdle(id, seconds)) ask(connection, each).catch(() => {});
   };
-  const stopTimer = runtime.setTimer(restore, Math.min(leftMs, seconds * 1_000), { background: true });
-  limitedConnections.set(innerOf(connection), { original, stopTimer });
-}
-
-/** A pool of mysql2 lends the same connection in a new wrapper each time. */
-function innerOf(connection: MysqlConnection): object {
-  const { connection: inner } = connection as { readonly connection?: unknown };
-  return typeof inner === 'object' && inner !== null ? inner : connection;
+  runtime.setTimer(restore, Math.min(leftMs, seconds * 1_000), { background: true });
 }
 
 /** MySQL says so only with the answer to a statement that reads nothing. */

@@ -38,6 +38,28 @@ export function mysqlProvider(options: MysqlProviderOptions): LockProvider {
   return new MysqlProvider(checkOptions(options));
 }
 
+/** For a connection of ours, of which the application may have taken all: then the guard goes on without the look. */
+const LOOK_MS = 100;
+
+async function within(
+  runtime: Runtime,
+  ms: number,
+  look: Promise<Reply>,
+): Promise<readonly string[] | undefined> {
+  let stopTimer = (): void => {};
+  const late = new Promise<undefined>((resolve) => {
+    stopTimer = runtime.setTimer(() => resolve(undefined), ms);
+  });
+  try {
+    return (await Promise.race([look, late]))?.rows;
+  } catch {
+    // The statement in the transaction will tell.
+    return undefined;
+  } finally {
+    stopTimer();
+  }
+}
+
 class MysqlProvider implements LockProvider {
   readonly name = 'mysql';
   readonly #session: Session;
@@ -60,7 +82,7 @@ class MysqlProvider implements LockProvider {
 
   acquire(request: AcquireRequest, options?: CallOptions): Promise<AcquireResult> {
     return this.#session.run('acquire', request.key, options, async (layout, query, signal) => {
-      checkFits(request, layout.table);
+      checkFits(request, layout.table, this.#runtime.wall());
       // A free key may be locked for a moment, even by somebody who wants a key beside it: InnoDB locks gaps too.
       const result = await this.#session.retry(signal, () => attempt(layout, query, request));
       return result ?? { ok: false, reason: 'held' };
@@ -72,9 +94,15 @@ class MysqlProvider implements LockProvider {
     const key = requests.length === 1 ? requests[0]?.key : undefined;
     for (let start = 0; start < requests.length; start += PAGE) {
       const chunk = requests.slice(start, start + PAGE);
-      answers.push(
-        ...(await this.#session.run('renew', key, options, (layout, query) => renew(layout, query, chunk))),
-      );
+      try {
+        answers.push(
+          ...(await this.#session.run('renew', key, options, (layout, query) => renew(layout, query, chunk))),
+        );
+      } catch (error) {
+        if (start === 0) throw error;
+        // What is known of the others is worth more than the error; these are asked for again.
+        answers.push(...chunk.map(() => 'unknown' as const));
+      }
     }
     return answers;
   }
@@ -119,9 +147,9 @@ class MysqlProvider implements LockProvider {
         async ({ statements }, query) => {
           const { rows } = await query(statements.idle(idleMs));
           if (rows.length === 0) return { found: 0, purged: 0 };
-          const { changed } = await query(statements.purge(rows, idleMs));
-          if (changed === 0) await expectAlone(query, statements);
-          return { found: rows.length, purged: changed };
+          const purged = await purgeSome(query, statements, rows, idleMs);
+          if (purged === 0) await expectAlone(query, statements);
+          return { found: rows.length, purged };
         },
       );
       gone += purged;
@@ -131,8 +159,12 @@ class MysqlProvider implements LockProvider {
   }
 
   guard(request: GuardRequest, transaction: object, options?: CallOptions): Promise<boolean> {
-    return this.#session.run('guard', request.key, options, ({ statements }, _query, signal) => {
+    return this.#session.run('guard', request.key, options, async ({ statements }, query, signal) => {
       const connection = insideOf(transaction);
+      // Who looks for what is not there locks the gap where it would be, and keeps out others until the end.
+      const look = query(statements.isThere(request));
+      const rows = await within(this.#runtime, LOOK_MS, look);
+      if (rows?.length === 0) return false;
       return abandonable(guardInside(connection, statements, request, this.#runtime), signal);
     });
   }
@@ -216,6 +248,26 @@ async function renew(
   return answers.map((answer) => answer ?? 'lost');
 }
 
+/** A record that a guard keeps spoils the statement for all: then half of them each, until it is alone. */
+async function purgeSome(
+  query: Query,
+  statements: Layout['statements'],
+  keys: readonly string[],
+  idleMs: number,
+): Promise<number> {
+  try {
+    return (await query(statements.purge(keys, idleMs))).changed;
+  } catch (error) {
+    if (!isTakenByOthers(error)) throw error;
+    if (keys.length === 1) return 0;
+    const half = Math.ceil(keys.length / 2);
+    return (
+      (await purgeSome(query, statements, keys.slice(0, half), idleMs)) +
+      (await purgeSome(query, statements, keys.slice(half), idleMs))
+    );
+  }
+}
+
 /** As if it had changed nothing, if it had to give way: then nothing was. */
 async function orNothing(reply: Promise<Reply>): Promise<Reply> {
   try {
@@ -234,7 +286,7 @@ async function expectAlone(query: Query, { alone }: Layout['statements']): Promi
 }
 
 /** ShedLock's table is narrower; what does not fit is never cut. */
-function checkFits(request: AcquireRequest, table: Table): void {
+function checkFits(request: AcquireRequest, table: Table, now: number): void {
   const { key, owner } = request;
   const column = (name: string): string =>
     `the column ${JSON.stringify(name)} of table ${JSON.stringify(table.names.shown)}`;
@@ -251,6 +303,13 @@ function checkFits(request: AcquireRequest, table: Table): void {
     throw new LockOptionsError(
       `The key ${JSON.stringify(key)} has a character that may not fit into ${column(table.names.columns.name)}, which is in ` +
         `${charset}. Make it utf8mb4, or use other keys.`,
+      { key },
+    );
+  }
+  if (table.inSessionZone && now + request.leaseMs > LAST_TIMESTAMP_MS) {
+    throw new LockOptionsError(
+      `The lease of ${JSON.stringify(key)} would end after January 18, 2038, which ${column(table.names.columns.lockUntil)} can not hold: ` +
+        'it is a TIMESTAMP. Make it DATETIME(6), or the lease shorter.',
       { key },
     );
   }
@@ -272,6 +331,9 @@ const FITTING: Readonly<Record<string, RegExp>> = {
   utf8: /^[^\u{10000}-\u{10FFFF}]*$/u,
 };
 const ASCII = /^[ -~]*$/;
+
+/** See `LAST_TIMESTAMP` of the statements. By this host's clock: it is a day before the end. */
+const LAST_TIMESTAMP_MS = Date.UTC(2038, 0, 18);
 
 function noSlots(key: string, { names }: Table): LockOptionsError {
   return new LockOptionsError(

@@ -128,7 +128,9 @@ export async function describe(
   const columns = await read<Column>(columnsOf(schema, names.table));
   if (columns.length === 0) return { dialect, table: undefined };
   const indexes = indexesOf(await read<IndexEntry>(indexEntriesOf(schema, names.table)));
-  return { dialect, table: fit(columns, indexes, names, dialect, zone) };
+  // A guard stands in a connection of the application, which may be in another database.
+  const qualified = { ...names, quoted: [schema, names.table].map(quote).join('.') };
+  return { dialect, table: fit(columns, indexes, qualified, dialect, zone) };
 }
 
 /** Looks at the table, which has to be there. */
@@ -290,8 +292,8 @@ function fit(
       ({ unique, columns: own }) =>
         unique && own.length === wanted.length && wanted.every((name, i) => name.toLowerCase() === own[i]),
     );
-  if (covers(c.name) === undefined) {
-    throw unfit(`its column ${quote(c.name)} is not the primary key, nor unique`);
+  if (indexes.find(({ name }) => name === 'PRIMARY')?.columns.join() !== c.name.toLowerCase()) {
+    throw unfit(`its column ${quote(c.name)} is not the primary key`);
   }
   const instants = [c.lockUntil, c.lockedAt].map((wanted) => column(wanted, INSTANTS) as Column);
   for (const { name, digits } of instants) {

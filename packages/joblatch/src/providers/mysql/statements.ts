@@ -56,6 +56,9 @@ const GUARD_WAIT_S = 1;
 /** Rows that one statement reads, renews or deletes. Each says so: a session may have a limit of its own. */
 export const PAGE = 1_000;
 
+/** A day before the last instant that a TIMESTAMP column holds, whatever the zone. */
+const LAST_TIMESTAMP = '2038-01-18 00:00:00';
+
 const NOW = 'utc_timestamp(6)';
 const microsOf = (instant: string): string => `timestampdiff(microsecond, '1970-01-01', ${instant})`;
 /** The instant of the statement, in microseconds since 1970. */
@@ -97,9 +100,9 @@ export interface Statements {
   make(request: AcquireRequest, seen: Seen): Call;
   /** → two for each that was prolonged; the instant as insert id. */
   renewMany(requests: readonly RenewRequest[]): Call;
-  /** → a {@link Checked} for each that is there with its owner, and that nobody else has locked. */
+  /** → a {@link Checked} for each whose key has a record, and that nobody else has locked. */
   checkRenewed(requests: readonly RenewRequest[], renewedAtUs: number): Call;
-  /** → `[index]` of each that is there with its owner. */
+  /** → `[index]` of each whose key has a record. */
   stillThere(requests: readonly RenewRequest[]): Call;
   /** → 1 if the grant was live. */
   release(request: ReleaseRequest): Call;
@@ -113,11 +116,14 @@ export interface Statements {
   idle(idleMs: number): Call;
   /** → how many of these records are gone. */
   purge(keys: readonly string[], idleMs: number): Call;
-  /** → `[seconds]`: how long a transaction of the session may do nothing; 0 is for ever. MySQL has no such limit. */
-  readonly idleLimit: Call | undefined;
-  limitIdle(seconds: number, when: 'unless it is shorter' | 'in any case'): Call;
+  /** One after another: how long a transaction of the session may do nothing. None on MySQL, which has no such limit. */
+  limitIdle(guard: string, seconds: number): readonly Call[];
+  /** And as it was before. */
+  unlimitIdle(guard: string, seconds: number): readonly Call[];
   /** In a transaction of somebody else → `[is one open, does it see the grant]`, or nothing. */
   guard(request: GuardRequest): Call;
+  /** The same as a plain read, in a connection of ours → `[1]`, or nothing. */
+  isThere(request: GuardRequest): Call;
 }
 
 export function statementsFor(
@@ -167,7 +173,10 @@ export function statementsFor(
 
   /** How many milliseconds an instant of row `t` lies ahead. */
   const ahead = (column: string): string => `ceil(timestampdiff(microsecond, ${NOW}, t.${column}) / 1000)`;
-  const after = (place: string): string => `${NOW} + interval ${place} microsecond`;
+  /** What no TIMESTAMP holds would be kept as none, and be free at once. */
+  const within = (instant: string): string =>
+    found.inSessionZone ? `least(${instant}, '${LAST_TIMESTAMP}')` : instant;
+  const after = (place: string): string => within(`${NOW} + interval ${place} microsecond`);
   /** The end of a release: whole milliseconds, so that a column with three digits does not round it up. */
   const released = `greatest(utc_timestamp(3), t.${at})`;
   const nextToken = `greatest(coalesce(t.${token}, 0) + 1, ${NOW_US}, ${int('least')})`;
@@ -238,11 +247,13 @@ for update skip locked
 on duplicate key update ${until} = values(${until}), ${at} = values(${at})`);
 
   const checkRenewed = statement(`${begin('select')} straight_join cast(json_array(
-  w.i, s.${until} > ${NOW}, ${microsOf(`s.${until}`)} >= ${int('at')} + w.lease - 1000) as char)
-from ${named} join ${table} s ${primary} on ${theirRow('s')}
+  w.i, s.${by} = ${ownerOf('w.o')} and s.${until} > ${NOW},
+  ${microsOf(`s.${until}`)} >= ${int('at')} + w.lease - 1000) as char)
+from ${named} join ${table} s ${primary} on s.${key} = ${keyOf('w.k')}
 limit ${PAGE} for update skip locked`);
+  // By the key alone: of a row that somebody is changing, a session may see what is not committed (READ UNCOMMITTED).
   const stillThere = statement(`${begin('select')} straight_join cast(json_array(w.i) as char)
-from ${named} join ${table} s ${primary} on ${theirRow('s')} limit ${PAGE}`);
+from ${named} join ${table} s ${primary} on s.${key} = ${keyOf('w.k')} limit ${PAGE}`);
 
   const release = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
 set t.${until} = greatest(${released}, t.${at} + interval :keep microsecond), t.${at} = t.${at},
@@ -288,11 +299,23 @@ from ${table} t where ${condition} order by ${bytesOf(`t.${key}`)} limit ${PAGE}
   exists (select 1 from ${table} s ${through} where ${isGrant('s')})) as char)
 from ${table} t ${through} where ${isGrant('t')} lock in share mode`);
 
-  const limit = `@@session.${dialect.idleLimit}`;
-  const setLimit = statement(`set ${limit} = cast(:seconds as unsigned)`);
-  const shortenLimit = statement(
-    `set ${limit} = if(${limit} between 1 and cast(:seconds as unsigned), ${limit}, cast(:seconds as unsigned))`,
+  const isThere = statement(
+    `${begin('select')} cast(json_array(1) as char) from ${table} s ${through} where ${isGrant('s')}`,
   );
+
+  const limit = `@@session.${dialect.idleLimit}`;
+  // What was set before, and by which guard it was changed last, is kept in the session: a pool may lend it as another
+  // object each time, and several guards may use it in turn.
+  const limitIdle = [
+    `set @joblatch_idle = if(@joblatch_guard is null, ${limit}, @joblatch_idle)`,
+    'set @joblatch_guard = unhex(:guard)',
+    `set ${limit} = cast(if(@joblatch_idle between 1 and ${int('seconds')}, @joblatch_idle, ${int('seconds')}) as unsigned)`,
+  ].map(statement);
+  const unlimitIdle = [
+    // Not if a later guard has set it, nor if the application has.
+    `set ${limit} = cast(if(@joblatch_guard = unhex(:guard) and ${limit} = ${int('seconds')}, @joblatch_idle, ${limit}) as unsigned)`,
+    'set @joblatch_guard = if(@joblatch_guard = unhex(:guard), null, @joblatch_guard)',
+  ].map(statement);
 
   const texts = {
     look: look(false),
@@ -350,11 +373,11 @@ from ${table} t ${through} where ${isGrant('t')} lock in share mode`);
     },
     idle: (idleMs) => call(idle, { idle: micros(idleMs) }),
     purge: (keys, idleMs) => call(purge, { keys: hex(JSON.stringify(keys)), idle: micros(idleMs) }),
-    idleLimit:
-      dialect.idleLimit === undefined
-        ? undefined
-        : call(statement(`select cast(json_array(${limit}) as char)`)),
-    limitIdle: (seconds, when) => call(when === 'in any case' ? setLimit : shortenLimit, { seconds }),
+    limitIdle: (id, seconds) =>
+      dialect.idleLimit === undefined ? [] : limitIdle.map((each) => call(each, { guard: id, seconds })),
+    unlimitIdle: (id, seconds) => unlimitIdle.map((each) => call(each, { guard: id, seconds })),
+    isThere: ({ key: wanted, owner, token: granted }) =>
+      call(isThere, { key: hex(wanted), owner: hex(owner), token: granted }),
     guard: ({ key: wanted, owner, token: granted }) =>
       call(guard, { key: hex(wanted), owner: hex(owner), token: granted }),
   };
