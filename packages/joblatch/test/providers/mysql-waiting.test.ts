@@ -290,6 +290,33 @@ describeWithMariadb('MariaDB: a pool of one connection', (server) => {
       await pool.end();
     });
 
+    test('that says by itself that it has none: the error says what may be the matter', async () => {
+      const table = await at.madeTable();
+      const soon = name === 'mariadb pool' ? { acquireTimeout: 100 } : { waitForConnections: false };
+      const pool = await openOne(name, at.url, soon);
+      const provider = mysqlProvider({ pool, table });
+      await provider.abilities();
+      const mine = await pool.getConnection();
+      await expect(take(provider)).rejects.toMatchObject({
+        code: 'STORE',
+        message: expect.stringMatching(/^[^\n]+ caller holds all connections [^\n]+$/),
+      });
+      await mine.release();
+      expect(await take(provider)).toMatchObject({ ok: true });
+      await pool.end();
+    });
+
+    test('that can not connect: the error says why', async () => {
+      const away = new URL(at.url);
+      away.port = '1';
+      const pool = await openOne(name, away.href, { acquireTimeout: 200 });
+      await expect(take(mysqlProvider({ pool }))).rejects.toMatchObject({
+        code: 'STORE',
+        message: expect.stringMatching(/^[^\n]+ECONNREFUSED[^\n]+$/),
+      });
+      await pool.end();
+    });
+
     test('whose caller gives up before, in and after the statement: the connection is given back', async () => {
       const table = await at.madeTable();
       const pool = await openOne(name);

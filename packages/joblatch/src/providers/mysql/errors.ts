@@ -126,11 +126,13 @@ const MIGRATE =
   'Make it with the command `joblatch migrate` or the function `migrateMysql()`, or say `autoMigrate: true`; ' +
   'and is it the right database?';
 
+const ALL_LENT = 'A pool of which the caller holds all connections has none for joblatch.';
+
 function explain(error: unknown): string {
   if (error instanceof GaveUp) {
     return (
       'no answer yet when the caller gave up. Is the server up, is a connection free, and has nobody the table ' +
-      'locked (alter table)? A pool of which the caller holds all connections has none for joblatch.'
+      `locked (alter table)? ${ALL_LENT}`
     );
   }
   if (error instanceof OpenTransaction) {
@@ -166,15 +168,23 @@ function explain(error: unknown): string {
     case NUMBERS.timedOutMysql:
       return `${found}. Is max_statement_time or max_execution_time too short?`;
     default:
-      return `${found}.`;
+      return NO_CONNECTION.test(found) ? `${found}. ${ALL_LENT}` : `${found}.`;
   }
 }
 
-/** What the server said, without the statement and its values that a client adds. */
+/** A pool of mariadb that has waited for long enough; one of mysql2 that does not wait, or has too many waiting. */
+const NO_CONNECTION = /^(pool timeout|No connections available|Queue limit reached)/;
+
+/** What the server said, without the statement and its values that a client adds; and why, where the client knows. */
 function textOf(error: unknown): string {
   const said = error instanceof Error && 'sqlMessage' in error ? error.sqlMessage : undefined;
-  const text = typeof said === 'string' && said !== '' ? said : messageOf(error);
-  return text.replace(/\.$/, '');
+  const text = oneLine(typeof said === 'string' && said !== '' ? said : messageOf(error));
+  const reason = error instanceof Error && error.cause !== undefined ? textOf(error.cause) : '';
+  return text.includes(reason) ? text : `${text}: ${reason}`;
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s*\n\s*/g, ' ').replace(/\.$/, '');
 }
 
 /** A connection that was refused on several addresses is told by an AggregateError without a text of its own. */
