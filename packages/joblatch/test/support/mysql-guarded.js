@@ -48,7 +48,9 @@ export function openGuarded({ client, url, table, counters, max = CONNECTIONS })
         rollback: () => end('rollback'),
       };
     },
-    isRolledBack: (error) => ROLLED_BACK.includes(error.errno) || isClosed(error),
+    // Who was stopped for longer than a call may take gets no answer, and rolls back too.
+    isRolledBack: (error) =>
+      ROLLED_BACK.includes(error.errno) || isClosed(error) || /timeoutMs/.test(error.message),
     isClosed,
     async reset(keys) {
       await ask(await pool, `delete from ${counters}`);
