@@ -219,7 +219,7 @@ describeWithMariadb('MariaDB: the table', (server) => {
     await at.console.query(`insert into ${table} values ('old', now(3), now(3), 'java')`);
     const statements = await migrateMysql({ pool: at.console, table });
     expect(statements).toEqual([
-      `alter table \`${table}\` add column \`fencing_token\` bigint default 0, add column \`slot\` bigint, ` +
+      `alter table \`${new URL(at.url).pathname.slice(1)}\`.\`${table}\` add column \`fencing_token\` bigint default 0, add column \`slot\` bigint, ` +
         'add column `guard_key` bigint not null default 9223372036854775807, ' +
         'add unique key `joblatch_guard` (`guard_key`, `locked_by`, `name`)',
     ]);
