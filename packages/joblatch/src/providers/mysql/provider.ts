@@ -39,7 +39,7 @@ export function mysqlProvider(options: MysqlProviderOptions): LockProvider {
 }
 
 /** For a connection of ours, of which the application may have taken all: then the guard goes on without the look. */
-const LOOK_MS = 100;
+const LOOK_MS = 500;
 
 async function within(
   runtime: Runtime,
