@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { createPool } from 'mysql2/promise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { skipAll } from '../../joblatch/test/support/postgres-server.ts';
+import { noOwnMariadb, OwnMariadb } from '../../joblatch/test/support/mysql-own-server.ts';
+import { skipAll } from '../../joblatch/test/support/skip-all.ts';
 import type { Finding } from '../src/doctor/finding.ts';
 import { judgeVersion } from '../src/doctor/mysql.ts';
 import { judgeReplication } from '../src/doctor/mysql-replication.ts';
 import { judgeSettings } from '../src/doctor/mysql-settings.ts';
 import { judgeZone } from '../src/doctor/mysql-zone.ts';
-import { noOwnMariadb, OwnMariadb } from './own-mariadb.ts';
 import { type Sandbox, sandboxes, until } from './sandbox.ts';
 import { describeOn } from './servers.ts';
 

@@ -2,7 +2,7 @@ import { migratePostgres } from 'joblatch/postgres';
 import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noStandby, OwnServer } from '../../joblatch/test/support/postgres-own-server.ts';
-import { skipAll } from '../../joblatch/test/support/postgres-server.ts';
+import { skipAll } from '../../joblatch/test/support/skip-all.ts';
 import { sandboxes, until } from './sandbox.ts';
 
 const WHAT = 'a hot standby of PostgreSQL';

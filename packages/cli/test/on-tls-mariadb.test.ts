@@ -1,9 +1,9 @@
 import { migrateMysql } from 'joblatch/mysql';
 import { createPool } from 'mysql2/promise';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { skipAll } from '../../joblatch/test/support/postgres-server.ts';
+import { noOwnMariadb, OwnMariadb } from '../../joblatch/test/support/mysql-own-server.ts';
+import { skipAll } from '../../joblatch/test/support/skip-all.ts';
 import { Authority, noOpenssl } from './certificates.ts';
-import { noOwnMariadb, OwnMariadb } from './own-mariadb.ts';
 import { sandboxes } from './sandbox.ts';
 import { checksCertificates, ECHO, HERE, OTHER_HOST, RUN } from './tls-suite.ts';
 

@@ -2,6 +2,7 @@ import { migrateMysql, mysqlProvider } from 'joblatch/mysql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openClient, openMysql, type TestPool } from '../support/mysql-clients.js';
 import { noOwnMariadb, OwnMariadb } from '../support/mysql-own-server.ts';
+import { skipAll } from '../support/skip-all.ts';
 
 const ATTEMPTS = 10_000;
 const TOGETHER = 50;
@@ -11,20 +12,17 @@ const MINUTE = 60_000;
 describe.each(['MIXED', 'STATEMENT', 'ROW'])(
   'MariaDB: losing attempts, binary log in %s format',
   (format) => {
-    if (noOwnMariadb !== undefined) {
-      console.warn(`skipped: ${noOwnMariadb}`);
-      return test.skip(`not here: ${noOwnMariadb}`, () => {});
-    }
+    if (noOwnMariadb !== undefined) return skipAll('what losers cost', noOwnMariadb);
     let server: OwnMariadb;
     let console_: TestPool;
     beforeAll(async () => {
-      server = await OwnMariadb.start(['--log-bin=bin', `--binlog-format=${format}`, '--server-id=1']);
+      server = await OwnMariadb.start(() => ['--log-bin=bin', `--binlog-format=${format}`, '--server-id=1']);
       console_ = await openClient('mysql2 pool', server.url);
       await migrateMysql({ pool: console_ });
     }, 60_000);
     afterAll(async () => {
       await console_?.end();
-      await server?.stop();
+      await server?.remove();
     });
 
     const logged = async (): Promise<string> => {

@@ -171,6 +171,15 @@ describeWithMariadb('MariaDB: tables and times that change', (server) => {
       message: expect.stringContaining('2038'),
     });
     expect(await provider.acquire({ key: 'k', owner, leaseMs: years(1) })).toMatchObject({ ok: true });
+    // Nor is one that follows from the beginning: it would be none, and the key free at once.
+    const setUp = `set timestamp = ${Date.UTC(2029, 0, 1) / 1_000}`;
+    const then = await openMysql('mysql2 pool', at.url, { table, runtime, clientOptions: { setUp } });
+    const kept = { key: 'kept', owner, token: 1, leaseMs: MINUTE };
+    expect(await then.acquire(kept)).toMatchObject({ ok: true });
+    expect(await then.renewMany([{ ...kept, atLeastMs: years(10) }])).toEqual(['ok']);
+    expect(await then.release({ ...kept, keepMs: years(10) })).toBe(true);
+    expect(await then.acquire({ ...kept, owner: 'host:2' })).toMatchObject({ ok: false, reason: 'held' });
+    await then.close?.();
   });
 
   test('of many renewals the answers that are known are told, when the connection is lost between them', async () => {

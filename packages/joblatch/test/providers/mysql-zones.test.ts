@@ -5,6 +5,7 @@ import { closeClient, openClient, openMysql, type TestPool } from '../support/my
 import { noOwnMariadb, OwnMariadb } from '../support/mysql-own-server.ts';
 import { describeWithMariadb, home, java, shedlockTable } from '../support/mysql-server.ts';
 import { lastSundayAtOne, loadPrague, PRAGUE } from '../support/mysql-zones.ts';
+import { skipAll } from '../support/skip-all.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -53,10 +54,7 @@ describeWithMariadb('MariaDB: Java sessions in a zone of their own', (server) =>
 
 /** The hour that clocks skip, and the one that they show twice, with TIMESTAMP columns in the server's own zone. */
 describe('MariaDB: a server whose clocks are moved', () => {
-  if (noOwnMariadb !== undefined) {
-    console.warn(`skipped: ${noOwnMariadb}`);
-    return test.skip(`not here: ${noOwnMariadb}`, () => {});
-  }
+  if (noOwnMariadb !== undefined) return skipAll('a server whose clocks are moved', noOwnMariadb);
   let server: OwnMariadb;
   let root: TestPool;
   beforeAll(async () => {
@@ -67,7 +65,7 @@ describe('MariaDB: a server whose clocks are moved', () => {
   }, 60_000);
   afterAll(async () => {
     await root?.end();
-    await server?.stop();
+    await server?.remove();
   });
 
   /** A provider whose sessions have the time of this instant, and stay there. */

@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { postgresProvider } from 'joblatch/postgres';
 import { expect, test } from 'vitest';
-import { describeWithPostgres, home, skipAll } from '../support/postgres-server.ts';
+import { describeWithPostgres, home } from '../support/postgres-server.ts';
+import { skipAll } from '../support/skip-all.ts';
 
 const SKEWED = fileURLToPath(new URL('../support/postgres-skewed.js', import.meta.url));
 const OFFSETS_S = [-300, 0, 300];

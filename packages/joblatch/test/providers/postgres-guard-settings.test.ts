@@ -9,13 +9,14 @@ import {
   openPostgres,
   type TestClients,
 } from '../support/postgres-clients.js';
-import { describeWithPostgres, home, java, shedlockTable, skipAll } from '../support/postgres-server.ts';
+import { describeWithPostgres, home, java, shedlockTable } from '../support/postgres-server.ts';
 import {
   beginInPglite,
   beginInPool,
   type Isolation,
   type TestTransaction,
 } from '../support/postgres-transactions.ts';
+import { skipAll } from '../support/skip-all.ts';
 
 const MINUTE = 60_000;
 /** Runs out within a test, and not before a slow machine has asked. */

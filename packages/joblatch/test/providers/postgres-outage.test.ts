@@ -7,7 +7,8 @@ import { migratePostgres, postgresProvider } from 'joblatch/postgres';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { CLIENT_NAMES, closeClient, noClients, openClient, sourceOf } from '../support/postgres-clients.js';
 import { noOwnServer, OwnServer } from '../support/postgres-own-server.ts';
-import { type Pool, skipAll } from '../support/postgres-server.ts';
+import type { Pool } from '../support/postgres-server.ts';
+import { skipAll } from '../support/skip-all.ts';
 
 const MINUTE = 60_000;
 const ATTEMPTS = 10_000;

@@ -2,14 +2,9 @@ import { migratePostgres } from 'joblatch/postgres';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_NAMES, openClient, openPostgres } from '../support/postgres-clients.js';
 import { noPgbouncer, startPgbouncer } from '../support/postgres-own-server.ts';
-import {
-  behindTheBack,
-  describeWithPostgres,
-  home,
-  keepsTheContract,
-  skipAll,
-} from '../support/postgres-server.ts';
+import { behindTheBack, describeWithPostgres, home, keepsTheContract } from '../support/postgres-server.ts';
 import { transactions } from '../support/postgres-transactions.ts';
+import { skipAll } from '../support/skip-all.ts';
 
 for (const name of CLIENT_NAMES) {
   describeWithPostgres(

@@ -11,7 +11,8 @@ import {
   openPostgres,
   sourceOf,
 } from '../support/postgres-clients.js';
-import { describeWithPostgres, home, type Pool, skipAll } from '../support/postgres-server.ts';
+import { describeWithPostgres, home, type Pool } from '../support/postgres-server.ts';
+import { skipAll } from '../support/skip-all.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
 const MINUTE = 60_000;

@@ -9,14 +9,9 @@ import {
   openPglite,
   openPostgres,
 } from '../support/postgres-clients.js';
-import {
-  behindTheBack,
-  describeWithPostgres,
-  home,
-  keepsTheContract,
-  skipAll,
-} from '../support/postgres-server.ts';
+import { behindTheBack, describeWithPostgres, home, keepsTheContract } from '../support/postgres-server.ts';
 import { beginInPglite, transactions } from '../support/postgres-transactions.ts';
+import { skipAll } from '../support/skip-all.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
 /** A host whose wall clock is wrong. (A process with a wrong clock: postgres-clocks.test.ts.) */

@@ -1,129 +1,81 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { chownSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mariadb } from '../../../../scripts/stores/mariadb.js';
-import { findBinary, findStore } from '../../../../scripts/stores/table.js';
-import { openClient } from './mysql-clients.js';
+import { findStore } from '../../../../scripts/stores/table.js';
+import { closeClient, noClients, openClient } from './mysql-clients.js';
+import { freePort, run, scratch } from './postgres-own-server.ts';
 
 const binaries = findStore(mariadb) as { readonly install: string; readonly server: string } | undefined;
 
-/** Why there can be no server of our own, if so. */
+/** Why there can be no server of our own, if so. Who sets no server wants no tests of one. */
 export const noOwnMariadb: string | undefined =
-  binaries === undefined
-    ? 'MariaDB is not on this machine; on Debian: apt-get install mariadb-server-core'
-    : undefined;
+  noClients ??
+  (process.env.JOBLATCH_TEST_MARIADB === undefined
+    ? 'JOBLATCH_TEST_MARIADB is not set; npm run stores -- --only mariadb --exec "npm test" sets it'
+    : binaries === undefined
+      ? 'MariaDB is not on this machine; on Debian: apt-get install mariadb-server-core'
+      : undefined);
 
 const START_TIMEOUT_MS = 30_000;
 
-/** It refuses to run as root. */
-function unprivileged(): { uid: number; gid: number } | undefined {
-  if (process.getuid?.() !== 0) return undefined;
-  const id = (flag: string): number => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
-  return { uid: id('-u'), gid: id('-g') };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-/** A MariaDB with settings of its own, and data that is gone with it. */
+/** A server with settings that would disturb others on a shared one, and data that is gone with it. */
 export class OwnMariadb {
   readonly url: string;
-  readonly #command: readonly string[];
-  readonly #folder: string;
-  readonly #user: { uid: number; gid: number } | undefined;
-  #server: ChildProcess | undefined;
+  readonly folder: string;
+  readonly #child: ChildProcess;
 
-  private constructor(url: string, command: readonly string[], folder: string) {
+  /** @param prepare writes more files of the server's user, and gives settings, which may name them */
+  static async start(prepare: (folder: string) => readonly string[] = () => []): Promise<OwnMariadb> {
+    const { folder, user } = scratch();
+    const data = join(folder, 'server');
+    mkdirSync(data);
+    const settings = prepare(folder);
+    const place = { binaries, data, port: await freePort() };
+    const commands = mariadb.prepare(place) as string[][];
+    if (user)
+      for (const file of ['server', ...readdirSync(folder)])
+        chownSync(join(folder, file), user.uid, user.gid);
+    for (const [command, ...args] of commands)
+      execFileSync(command as string, args, { ...user, cwd: folder, stdio: 'pipe' });
+    const child = run([...(mariadb.command(place) as string[]), ...settings], folder, user);
+    const server = new OwnMariadb(mariadb.url(place), folder, child);
+    await server.#untilAnswered();
+    return server;
+  }
+
+  private constructor(url: string, folder: string, child: ChildProcess) {
     this.url = url;
-    this.#command = command;
-    this.#folder = folder;
-    this.#user = unprivileged();
+    this.folder = folder;
+    this.#child = child;
   }
 
-  /** @param env for the server, such as a clock that is wrong */
-  static async start(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Promise<OwnMariadb> {
-    if (binaries === undefined) throw new Error(noOwnMariadb);
-    const folder = mkdtempSync(join(tmpdir(), 'joblatch-own-'));
-    chmodSync(folder, 0o711);
-    const user = unprivileged();
-    if (user) chownSync(folder, user.uid, user.gid);
-    const data = join(folder, 'data');
-    execFileSync(
-      binaries.install,
-      ['--no-defaults', `--datadir=${data}`, '--auth-root-authentication-method=normal', '--skip-test-db'],
-      { ...user, cwd: folder, stdio: 'ignore' },
-    );
-    const init = join(folder, 'init.sql');
-    writeFileSync(init, 'create database if not exists joblatch;\n');
-    const port = await freePort();
-    const setpriv = process.platform === 'linux' ? findBinary('setpriv') : undefined;
-    const command = [
-      // It ends with us, also when we are killed.
-      ...(setpriv ? [setpriv, '--pdeathsig', 'KILL', '--'] : []),
-      binaries.server,
-      '--no-defaults',
-      `--datadir=${data}`,
-      `--socket=${join(folder, 'socket')}`,
-      `--pid-file=${join(folder, 'pid')}`,
-      // Not the one of all: a server that starts removes what others have there.
-      `--tmpdir=${folder}`,
-      `--init-file=${init}`,
-      '--bind-address=127.0.0.1',
-      `--port=${port}`,
-      '--innodb-flush-log-at-trx-commit=2',
-      ...args,
-    ];
-    const own = new OwnMariadb(`mysql://root@127.0.0.1:${port}/joblatch`, command, folder);
-    await own.start(env);
-    return own;
-  }
-
-  async start(env: NodeJS.ProcessEnv = {}): Promise<void> {
-    const [program, ...args] = this.#command as [string, ...string[]];
-    this.#server = spawn(program, args, {
-      ...this.#user,
-      cwd: this.#folder,
-      stdio: 'ignore',
-      env: { ...process.env, ...env },
-    });
-    const giveUpAt = performance.now() + START_TIMEOUT_MS;
-    for (;;) {
-      try {
-        const connection = await openClient('mysql2 connection', this.url);
-        return await connection.end();
-      } catch (error) {
-        if (performance.now() > giveUpAt) throw error;
-        await sleep(100);
-      }
+  async query(sql: string): Promise<void> {
+    const connection = await openClient('mysql2 connection', this.url, { multipleStatements: true });
+    try {
+      await connection.query(sql);
+    } finally {
+      await closeClient('mysql2 connection', connection);
     }
   }
 
-  /** As if the power failed. */
-  async kill(): Promise<void> {
-    await this.#end('SIGKILL');
+  async remove(): Promise<void> {
+    if (this.#child.exitCode === null) {
+      this.#child.kill('SIGKILL');
+      await once(this.#child, 'exit');
+    }
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
-  async stop(): Promise<void> {
-    await this.#end('SIGTERM');
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
-
-  async #end(signal: NodeJS.Signals): Promise<void> {
-    const server = this.#server;
-    this.#server = undefined;
-    if (server === undefined || server.exitCode !== null) return;
-    const ended = once(server, 'exit');
-    server.kill(signal);
-    await ended;
+  async #untilAnswered(): Promise<void> {
+    for (const deadline = performance.now() + START_TIMEOUT_MS; ; await sleep(50)) {
+      try {
+        return await this.query('do 0');
+      } catch (error) {
+        if (performance.now() > deadline || this.#child.exitCode !== null) throw error;
+      }
+    }
   }
 }

@@ -3,6 +3,7 @@ import type { ContractOptions, Need } from 'joblatch/testing';
 import { providerContract } from 'joblatch/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { noClients, openClient, type TestPool } from './mysql-clients.js';
+import { skipAll } from './skip-all.ts';
 
 const url: string | undefined = process.env.JOBLATCH_TEST_MARIADB;
 
@@ -16,8 +17,7 @@ const NO_SERVER =
 export function describeWithMariadb(what: string, body: (url: string) => void): void {
   describe(what, () => {
     if (url !== undefined && NO_SERVER === undefined) return body(url);
-    console.warn(`skipped, ${what}: ${NO_SERVER}`);
-    test.skip(`not here: ${NO_SERVER}`, () => {});
+    skipAll(what, NO_SERVER ?? '');
   });
 }
 

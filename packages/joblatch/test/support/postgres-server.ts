@@ -5,6 +5,7 @@ import { providerContract } from 'joblatch/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { noClients, openClient, type TestClients } from './postgres-clients.js';
 import { transactions } from './postgres-transactions.ts';
+import { skipAll } from './skip-all.ts';
 
 export type Pool = TestClients['pg Pool'];
 
@@ -22,11 +23,6 @@ export function describeWithPostgres(what: string, body: (url: string) => void):
     if (url !== undefined && NO_SERVER === undefined) return body(url);
     skipAll(what, NO_SERVER ?? '');
   });
-}
-
-export function skipAll(what: string, reason: string): void {
-  console.warn(`skipped, ${what}: ${reason}`);
-  test.skip(`not here: ${reason}`, () => {});
 }
 
 export interface Home {

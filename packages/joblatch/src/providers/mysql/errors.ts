@@ -1,5 +1,6 @@
 import { GaveUp } from '../../provider/abandoning.js';
 import { isLockError, LockOptionsError, LockStoreError, type StoreOperation } from '../../provider/errors.js';
+import { messageOf } from '../sql/error-text.js';
 
 /** The numbers of the server's errors that we tell apart. */
 const NUMBERS = {
@@ -185,11 +186,4 @@ function textOf(error: unknown): string {
 
 function oneLine(text: string): string {
   return text.replace(/\s*\n\s*/g, ' ').replace(/\.$/, '');
-}
-
-/** A connection that was refused on several addresses is told by an AggregateError without a text of its own. */
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join(', ');
-  if (!(error instanceof Error)) return String(error);
-  return error.message || ('code' in error ? String(error.code) : error.name);
 }

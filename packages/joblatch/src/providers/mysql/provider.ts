@@ -15,6 +15,7 @@ import type {
 } from '../../provider/lock-provider.js';
 import type { Runtime } from '../../provider/runtime.js';
 import { type RecordRow, toRecord } from '../sql/records.js';
+import { withinTime } from '../sql/within-time.js';
 import type { Reply } from './client.js';
 import { isGivenWay, isTakenByOthers, OpenTransaction } from './errors.js';
 import { guardInside, insideOf } from './guard.js';
@@ -22,7 +23,7 @@ import { checkOptions, type MysqlProviderOptions, type Settings } from './option
 import type { Query, Table } from './schema.js';
 import { type Layout, Session } from './session.js';
 import { unhex } from './statement.js';
-import { asksForSlot, type Checked, PAGE, type Seen } from './statements.js';
+import { asksForSlot, type Checked, LAST_TIMESTAMP_MS, PAGE, type Seen } from './statements.js';
 
 /**
  * Locks in a table of a MariaDB (10.6 or later) or MySQL (8.0.17 or later) database, or in one that Java's ShedLock
@@ -40,25 +41,6 @@ export function mysqlProvider(options: MysqlProviderOptions): LockProvider {
 
 /** For a connection of ours, of which the application may have taken all: then the guard goes on without the look. */
 const LOOK_MS = 500;
-
-async function within(
-  runtime: Runtime,
-  ms: number,
-  look: Promise<Reply>,
-): Promise<readonly string[] | undefined> {
-  let stopTimer = (): void => {};
-  const late = new Promise<undefined>((resolve) => {
-    stopTimer = runtime.setTimer(() => resolve(undefined), ms);
-  });
-  try {
-    return (await Promise.race([look, late]))?.rows;
-  } catch {
-    // The statement in the transaction will tell.
-    return undefined;
-  } finally {
-    stopTimer();
-  }
-}
 
 class MysqlProvider implements LockProvider {
   readonly name = 'mysql';
@@ -162,9 +144,13 @@ class MysqlProvider implements LockProvider {
     return this.#session.run('guard', request.key, options, async ({ statements }, query, signal) => {
       const connection = insideOf(transaction);
       // Who looks for what is not there locks the gap where it would be, and keeps out others until the end.
-      const look = query(statements.isThere(request));
-      const rows = await within(this.#runtime, LOOK_MS, look);
-      if (rows?.length === 0) return false;
+      const limits = { runtime: this.#runtime, timeoutMs: LOOK_MS };
+      const look = withinTime(undefined, limits, (limit) =>
+        abandonable(query(statements.isThere(request)), limit),
+      );
+      // If it fails, the statement in the transaction will tell.
+      const seen = await look.catch(() => undefined);
+      if (seen?.rows.length === 0) return false;
       return abandonable(guardInside(connection, statements, request, this.#runtime), signal);
     });
   }
@@ -306,6 +292,7 @@ function checkFits(request: AcquireRequest, table: Table, now: number): void {
       { key },
     );
   }
+  // By this host's clock: it is a day before the end.
   if (table.inSessionZone && now + request.leaseMs > LAST_TIMESTAMP_MS) {
     throw new LockOptionsError(
       `The lease of ${JSON.stringify(key)} would end after January 18, 2038, which ${column(table.names.columns.lockUntil)} can not hold: ` +
@@ -331,9 +318,6 @@ const FITTING: Readonly<Record<string, RegExp>> = {
   utf8: /^[^\u{10000}-\u{10FFFF}]*$/u,
 };
 const ASCII = /^[ -~]*$/;
-
-/** See `LAST_TIMESTAMP` of the statements. By this host's clock: it is a day before the end. */
-const LAST_TIMESTAMP_MS = Date.UTC(2038, 0, 18);
 
 function noSlots(key: string, { names }: Table): LockOptionsError {
   return new LockOptionsError(

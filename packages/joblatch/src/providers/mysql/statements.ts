@@ -57,6 +57,7 @@ const GUARD_WAIT_S = 1;
 export const PAGE = 1_000;
 
 /** A day before the last instant that a TIMESTAMP column holds, whatever the zone. */
+export const LAST_TIMESTAMP_MS: number = Date.UTC(2038, 0, 18);
 const LAST_TIMESTAMP = '2038-01-18 00:00:00';
 
 const NOW = 'utc_timestamp(6)';
@@ -176,7 +177,9 @@ export function statementsFor(
   /** What no TIMESTAMP holds would be kept as none, and be free at once. */
   const within = (instant: string): string =>
     found.inSessionZone ? `least(${instant}, '${LAST_TIMESTAMP}')` : instant;
-  const after = (place: string): string => within(`${NOW} + interval ${place} microsecond`);
+  const later = (instant: string, place: string): string =>
+    within(`${instant} + interval ${place} microsecond`);
+  const after = (place: string): string => later(NOW, place);
   /** The end of a release: whole milliseconds, so that a column with three digits does not round it up. */
   const released = `greatest(utc_timestamp(3), t.${at})`;
   const nextToken = `greatest(coalesce(t.${token}, 0) + 1, ${NOW_US}, ${int('least')})`;
@@ -240,7 +243,7 @@ where ${alone} ${withSlot ? `and ${sameSlot}` : ''} and made.token > 0`);
   // locked. (An update of rows that a subquery has locked needs a temporary table on the disk.) A column that its
   // table changes by itself (`on update current_timestamp`) stays if it is set to what it is.
   const renewMany = statement(`${begin('insert')} into ${table} (${key}, ${until}, ${at}, ${by})
-select straight_join s.${key}, greatest(s.${until}, ${after('w.lease')}, s.${at} + interval w.at_least microsecond), s.${at}, s.${by}
+select straight_join s.${key}, greatest(s.${until}, ${after('w.lease')}, ${later(`s.${at}`, 'w.at_least')}), s.${at}, s.${by}
 from ${named} join ${table} s ${primary} on ${theirRow('s')}
 where s.${until} > ${NOW} and ${alone} and last_insert_id(${NOW_US}) > 0
 for update skip locked
@@ -256,7 +259,7 @@ limit ${PAGE} for update skip locked`);
 from ${named} join ${table} s ${primary} on s.${key} = ${keyOf('w.k')} limit ${PAGE}`);
 
   const release = statement(`${begin('update', RELEASE_WAIT_S)} ${table} t
-set t.${until} = greatest(${released}, t.${at} + interval :keep microsecond), t.${at} = t.${at},
+set t.${until} = greatest(${released}, ${later(`t.${at}`, ':keep')}), t.${at} = t.${at},
   t.${by} = concat('${RELEASED_MARK}', t.${by}) ${endsGuard}
   ${hasSlot ? `, t.${slot} = coalesce(greatest(t.${slot}, ${int('slot')}), ${int('slot')}, t.${slot})` : ''}
 where t.${key} = ${keyOf(':key')} and t.${by} = ${ownerOf(':owner')} and t.${until} > ${NOW} and ${alone}`);

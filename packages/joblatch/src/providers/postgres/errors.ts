@@ -1,5 +1,6 @@
 import { GaveUp } from '../../provider/abandoning.js';
 import { isLockError, LockOptionsError, LockStoreError, type StoreOperation } from '../../provider/errors.js';
+import { messageOf } from '../sql/error-text.js';
 
 /** The SQLSTATEs that we tell apart. */
 const STATES = {
@@ -201,11 +202,4 @@ function explainAny(error: unknown): string {
 function textOf(error: unknown): string {
   const text = messageOf(error);
   return text.replace(/\.$/, '');
-}
-
-/** A connection that was refused on several addresses is told by an AggregateError without a text of its own. */
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join(', ');
-  if (!(error instanceof Error)) return String(error);
-  return error.message || ('code' in error ? String(error.code) : error.name);
 }
