@@ -17,6 +17,8 @@ import { type JavaStore, type Kind, noJava } from './java.ts';
 /** Where the locks of one test are, for both sides. */
 export interface SharedStore {
   readonly java: JavaStore;
+  /** For clients of Node. */
+  readonly url: string;
   openNode(): Promise<LockProvider>;
   /** What another process of Node imports to open the same. */
   readonly moduleUrl: URL;
@@ -44,8 +46,8 @@ export interface Setting {
     /** Any character may be in a name: not in a table of MariaDB's that is in latin1, as its databases are by default. */
     readonly anyCharacter: boolean;
   };
-  /** A place of its own for a test. */
-  make(): Promise<SharedStore>;
+  /** A place of its own for a test, unless it is named. */
+  make(table?: string, environment?: string): Promise<SharedStore>;
 }
 
 const FAR_FROM_UTC = 'America/Los_Angeles';
@@ -68,11 +70,11 @@ const onPostgres = (
   name,
   zone,
   has: { tokens, ownerCheck: true, nameLimit: 64, javaMakesRecordAgain: false, anyCharacter: true },
-  make: async () => {
-    const table = home.freshTable();
+  make: async (table = home.freshTable()) => {
     await makeTable(home, table);
     return {
       java: { kind, ...jdbcUrl('postgresql', home.url), space: table },
+      url: home.url,
       openNode: () => pg.openPostgres('pg Pool', home.url, { table }),
       moduleUrl: pg.moduleUrl('pg Pool', home.url, table),
       beginTransaction: inPostgres('pg Pool', () => home.url).beginTransaction,
@@ -104,11 +106,11 @@ const onMariadb = (
     javaMakesRecordAgain: false,
     anyCharacter: makeTable === mariadbTables.ours,
   },
-  make: async () => {
-    const table = home.freshTable();
+  make: async (table = home.freshTable()) => {
     await makeTable(home, table);
     return {
       java: { kind, ...jdbcUrl('mariadb', home.url), space: table },
+      url: home.url,
       openNode: () => mysql.openMysql('mysql2 pool', home.url, { table }),
       moduleUrl: mysql.moduleUrl('mysql2 pool', home.url, table),
       beginTransaction: inMariadb('mysql2 pool', () => home.url).beginTransaction,
@@ -133,16 +135,19 @@ const mariadbTables = {
 
 const ioredis = redis.CLIENTS['ioredis 5'] as redis.TestClient;
 let environments = 0;
+function freshEnvironment(): string {
+  environments += 1;
+  return `java-${process.pid}-${environments}`;
+}
 
 const onRedis = (url: string, [name, kind]: readonly [string, Kind]): Setting => ({
   name,
   zone: FAR_FROM_UTC,
   has: { tokens: true, ownerCheck: kind === 'redis', javaMakesRecordAgain: true, anyCharacter: true },
-  make: async () => {
-    environments += 1;
-    const environment = `java-${process.pid}-${environments}`;
+  make: async (_table, environment = freshEnvironment()) => {
     return {
       java: { kind, url, user: '', password: '', space: environment },
+      url,
       openNode: () => redis.openRedis('ioredis 5', url, { environment }),
       moduleUrl: redis.moduleUrl('ioredis 5', url, { environment }),
       deleteRecord: async (key) => {
@@ -189,27 +194,33 @@ const REDIS = [
 ] as const;
 
 type Body = (setting: Setting) => void;
+/** All settings, or those that are named. */
+type Describe = (body: Body, only?: readonly string[]) => void;
+const isIn = (only: readonly string[] | undefined, name: string): boolean => only?.includes(name) ?? true;
 
 /** Describes what holds of Java and Node on each store, in every setting in which they share it. */
-export const describeShared: Readonly<Record<'PostgreSQL' | 'MariaDB' | 'Redis', (body: Body) => void>> = {
-  PostgreSQL: (body) =>
+export const describeShared: Readonly<Record<'PostgreSQL' | 'MariaDB' | 'Redis', Describe>> = {
+  PostgreSQL: (body, only) =>
     withJava('PostgreSQL', () =>
       postgres.describeWithPostgres('PostgreSQL', (url) => {
         const home = postgres.home(url);
-        for (const row of POSTGRES) describe(row[0], () => body(onPostgres(home, row)));
+        for (const row of POSTGRES.filter(([name]) => isIn(only, name)))
+          describe(row[0], () => body(onPostgres(home, row)));
       }),
     ),
-  MariaDB: (body) =>
+  MariaDB: (body, only) =>
     withJava('MariaDB', () =>
       mariadb.describeWithMariadb('MariaDB', (url) => {
         const home = mariadb.home(url);
-        for (const row of MARIADB) describe(row[0], () => body(onMariadb(home, row)));
+        for (const row of MARIADB.filter(([name]) => isIn(only, name)))
+          describe(row[0], () => body(onMariadb(home, row)));
       }),
     ),
-  Redis: (body) =>
+  Redis: (body, only) =>
     withJava('Redis', () =>
       describeWithRedis('Redis', (url) => {
-        for (const row of REDIS) describe(row[0], () => body(onRedis(url, row)));
+        for (const row of REDIS.filter(([name]) => isIn(only, name)))
+          describe(row[0], () => body(onRedis(url, row)));
       }),
     ),
 };
