@@ -50,6 +50,7 @@ describeWithOwnRedis('redis+sentinel://', () => {
     writeFileSync(box().path('end'), '');
     expect(await holder.done).toMatchObject({ code: 0, stderr: '' });
     const next = await box().run([...RUN, '--', 'sh', '-c', 'echo $JOBLATCH_FENCING_TOKEN']);
+    expect(next).toMatchObject({ code: 0, stderr: '' });
     expect(Number(next.stdout)).toBeGreaterThan(token);
   });
 });

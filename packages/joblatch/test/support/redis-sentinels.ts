@@ -3,7 +3,7 @@ import { OwnRedis } from './redis-servers.ts';
 import { redis } from './resp.js';
 
 /** How long a primary may be silent. All that follows takes about two seconds more. */
-const DOWN_AFTER_MS = 500;
+const DOWN_AFTER_MS = 1_500;
 const LONGEST_MS = 25_000;
 const REPLICAS = 2;
 const SENTINELS = 3;
