@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { testSnippets } from '../../test/support/snippet-tests.js';
 import { root, type Snippet, snippetsOf } from '../../test/support/snippets.js';
 import { Java } from './support/java.ts';
 import { describeShared, type Setting, type SharedStore } from './support/stores.ts';
@@ -12,34 +13,18 @@ const snippets = snippetsOf(PAGE);
 const about = (store: string): Snippet[] =>
   snippets.filter(({ language, code }) => language === 'js' && code.includes(`'joblatch/${store}'`));
 
-// Beside the clients, so that they are found by name.
-const scratch = mkdtempSync(join(root, 'drivers/.snippets-'));
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-
 /** With a Java process that runs `nightlyReport`. */
 function prints(store: string, setting: Setting): void {
   const java = new Java(setting.zone);
   afterAll(() => java.close());
   let shared: SharedStore;
   beforeAll(async () => {
-    shared = await setting.make('shedlock', 'prod');
+    shared = await setting.make(store === 'redis' ? 'prod' : 'shedlock');
     const shedlock = await java.open(shared.java);
     expect(await shedlock.lock('nightlyReport', 20_000)).toBeDefined();
   });
-  const env = () => ({ ...process.env, DATABASE_URL: shared.url, REDIS_URL: shared.url });
-
-  test.each(about(store).map((snippet) => [snippet.line, snippet] as const))(
-    'line %i prints what the page says',
-    async (line, { code, output }) => {
-      const file = join(scratch, `${line}.mjs`);
-      writeFileSync(file, code);
-      const { stdout } = await promisify(execFile)(process.execPath, [file], {
-        env: env(),
-        timeout: 20_000,
-      });
-      expect(stdout).toBe(output);
-    },
-  );
+  const variables = () => ({ DATABASE_URL: shared.url, REDIS_URL: shared.url });
+  testSnippets(about(store), variables);
 
   if (store === 'redis') return;
   const commands =
@@ -52,8 +37,8 @@ function prints(store: string, setting: Setting): void {
     const line = command.replace(/^npx /, '');
     // What doctor finds is told by its exit code, too; here it shall only be able to look.
     const ran = promisify(execFile)('sh', ['-c', line], {
-      cwd: scratch,
-      env: { ...env(), PATH },
+      cwd: join(root, 'drivers'),
+      env: { ...process.env, ...variables(), PATH },
       timeout: 20_000,
     });
     const { stdout } = await ran.catch((error: { code: number; stdout: string }) => error);

@@ -1,36 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLocks, isLockError, type Locks } from 'joblatch';
-import { afterAll, describe, expect, test } from 'vitest';
+import { isLockError } from 'joblatch';
+import { describe, expect, test } from 'vitest';
+import { bothSides } from './both-sides.ts';
 import { Java, type JavaLocks } from './java.ts';
-import type { Setting, SharedStore } from './stores.ts';
+import type { Setting } from './stores.ts';
 
 const LEASE_MS = 60_000;
 /** Time enough for what a test does under it, and not too long to wait for. */
 const SHORT_MS = 700;
 
-interface Sides extends SharedStore {
-  readonly node: Locks;
-  readonly shedlock: JavaLocks;
+/** Java asks again and again, until it is given the key. */
+async function untilJavaHas(shedlock: JavaLocks, key: string): Promise<void> {
+  while ((await shedlock.lock(key, LEASE_MS)) === undefined) await sleep(20);
 }
 
 /** What holds on both sides, whatever they share. */
 export function holdsBothWays(setting: Setting): void {
-  const java = new Java(setting.zone);
-  afterAll(() => java.close());
-
-  /** Both sides of a place of its own. */
-  async function withBoth(work: (sides: Sides) => Promise<void>): Promise<void> {
-    const store = await setting.make();
-    const provider = await store.openNode();
-    const node = createLocks({ provider, pollEvery: 20 });
-    try {
-      const shedlock = await java.open(store.java);
-      await work({ ...store, node, shedlock });
-    } finally {
-      await node.close({ grace: 0 });
-      await provider.close?.();
-    }
-  }
+  const withBoth = bothSides(setting);
 
   describe.concurrent('both ways', () => {
     test('what Java holds, Node is refused, and has as soon as Java gives it back', () =>
@@ -66,7 +52,7 @@ export function holdsBothWays(setting: Setting): void {
     test('Java takes over when the lease of Node has run out, and not before', () =>
       withBoth(async ({ node, shedlock }) => {
         const lock = await node.acquire('report', { lease: SHORT_MS });
-        while ((await shedlock.lock('report', LEASE_MS)) === undefined) await sleep(20);
+        await untilJavaHas(shedlock, 'report');
         expect(lock.held).toBe(false);
         expect(await node.tryAcquire('report')).toBeUndefined();
       }));
@@ -90,11 +76,11 @@ export function holdsBothWays(setting: Setting): void {
         const asked = performance.now();
         expect(await job()).toMatchObject({ status: 'ran', value: 'done' });
         expect(await shedlock.lock('report', LEASE_MS)).toBeUndefined();
-        while ((await shedlock.lock('report', LEASE_MS)) === undefined) await sleep(20);
+        await untilJavaHas(shedlock, 'report');
         expect(performance.now() - asked).toBeGreaterThan(SHORT_MS - 2);
       }));
 
-    test("what Java extends, and what Node's watchdog renews, the other side does not get", () =>
+    test('what either side has extended, the other does not get', () =>
       withBoth(async ({ node, shedlock }) => {
         const held = await shedlock.lock('java', SHORT_MS);
         expect(await held?.extend(LEASE_MS)).toBe(true);
@@ -109,7 +95,7 @@ export function holdsBothWays(setting: Setting): void {
     test("Node's late release leaves the lock of Java alone", () =>
       withBoth(async ({ node, shedlock }) => {
         const late = await node.acquire('report', { lease: SHORT_MS });
-        while ((await shedlock.lock('report', LEASE_MS)) === undefined) await sleep(20);
+        await untilJavaHas(shedlock, 'report');
         expect(await late.release()).toBe(false);
         expect(await node.tryAcquire('report')).toBeUndefined();
       }));

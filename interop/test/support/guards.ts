@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLocks, type Lock } from 'joblatch';
+import type { Lock } from 'joblatch';
 import type { ContractTransaction } from 'joblatch/testing';
-import { afterAll, expect, test } from 'vitest';
-import { Java, type JavaLocks } from './java.ts';
+import { expect, test } from 'vitest';
+import { bothSides } from './both-sides.ts';
+import type { JavaLocks } from './java.ts';
 import type { Setting } from './stores.ts';
 
 const LEASE_MS = 1_500;
@@ -13,29 +14,24 @@ interface Guarded {
   readonly shedlock: JavaLocks;
 }
 
-/** What a transaction that a lock guards is to Java, when the lease has run out while it is open. */
+/** With a transaction that a lock guards, whose lease is short. */
 function withGuard(setting: Setting): (work: (guarded: Guarded) => Promise<void>) => Promise<void> {
-  const java = new Java(setting.zone);
-  afterAll(() => java.close());
-  return async (work) => {
-    const store = await setting.make();
-    if (store.beginTransaction === undefined) throw new Error(`${setting.name} has no transactions.`);
-    const provider = await store.openNode();
-    const node = createLocks({ provider });
-    const shedlock = await java.open(store.java);
-    // So that it has connected, and knows the record.
-    await (await shedlock.lock('settle', 1_000))?.unlock();
-    const lock = await node.acquire('settle', { lease: LEASE_MS });
-    const transaction = await store.beginTransaction();
-    try {
-      await lock.guard(transaction.transaction);
-      await work({ lock, transaction, shedlock });
-    } finally {
-      await transaction.rollback().catch(() => {});
-      await node.close({ grace: 0 });
-      await provider.close?.();
-    }
-  };
+  const withBoth = bothSides(setting);
+  return (work) =>
+    withBoth(async ({ node, shedlock, beginTransaction }) => {
+      if (beginTransaction === undefined) throw new Error(`${setting.name} has no transactions.`);
+      // So that it has connected, and knows the record.
+      await (await shedlock.lock('settle', 1_000))?.unlock();
+      const lock = await node.acquire('settle', { lease: LEASE_MS });
+      const transaction = await beginTransaction();
+      try {
+        await lock.guard(transaction.transaction);
+        await work({ lock, transaction, shedlock });
+      } finally {
+        // After a commit, or when the server has cut it off, there is nothing to undo, and this says so.
+        await transaction.rollback().catch(() => {});
+      }
+    });
 }
 
 /** PostgreSQL: a plain update does not see `FOR KEY SHARE`. */

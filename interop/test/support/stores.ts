@@ -46,8 +46,8 @@ export interface Setting {
     /** Any character may be in a name: not in a table of MariaDB's that is in latin1, as its databases are by default. */
     readonly anyCharacter: boolean;
   };
-  /** A place of its own for a test, unless it is named. */
-  make(table?: string, environment?: string): Promise<SharedStore>;
+  /** A place of its own for a test: a table, or an environment on Redis; by default one that no other test has. */
+  make(space?: string): Promise<SharedStore>;
 }
 
 const FAR_FROM_UTC = 'America/Los_Angeles';
@@ -144,7 +144,7 @@ const onRedis = (url: string, [name, kind]: readonly [string, Kind]): Setting =>
   name,
   zone: FAR_FROM_UTC,
   has: { tokens: true, ownerCheck: kind === 'redis', javaMakesRecordAgain: true, anyCharacter: true },
-  make: async (_table, environment = freshEnvironment()) => {
+  make: async (environment = freshEnvironment()) => {
     return {
       java: { kind, url, user: '', password: '', space: environment },
       url,
@@ -193,39 +193,33 @@ const REDIS = [
   ['without safeUpdate', 'redisWithoutSafeUpdate'],
 ] as const;
 
-type Body = (setting: Setting) => void;
-/** All settings, or those that are named. */
-type Describe = (body: Body, only?: readonly string[]) => void;
-const isIn = (only: readonly string[] | undefined, name: string): boolean => only?.includes(name) ?? true;
+/** Describes what holds in each setting, or in those that are named. */
+type Describe = (body: (setting: Setting) => void, only?: readonly string[]) => void;
 
-/** Describes what holds of Java and Node on each store, in every setting in which they share it. */
-export const describeShared: Readonly<Record<'PostgreSQL' | 'MariaDB' | 'Redis', Describe>> = {
-  PostgreSQL: (body, only) =>
-    withJava('PostgreSQL', () =>
-      postgres.describeWithPostgres('PostgreSQL', (url) => {
-        const home = postgres.home(url);
-        for (const row of POSTGRES.filter(([name]) => isIn(only, name)))
-          describe(row[0], () => body(onPostgres(home, row)));
-      }),
-    ),
-  MariaDB: (body, only) =>
-    withJava('MariaDB', () =>
-      mariadb.describeWithMariadb('MariaDB', (url) => {
-        const home = mariadb.home(url);
-        for (const row of MARIADB.filter(([name]) => isIn(only, name)))
-          describe(row[0], () => body(onMariadb(home, row)));
-      }),
-    ),
-  Redis: (body, only) =>
-    withJava('Redis', () =>
-      describeWithRedis('Redis', (url) => {
-        for (const row of REDIS.filter(([name]) => isIn(only, name)))
-          describe(row[0], () => body(onRedis(url, row)));
-      }),
-    ),
-};
-
-function withJava(what: string, body: () => void): void {
-  if (noJava === undefined) body();
-  else describe(what, () => skipAll(`${what}, shared with Java`, noJava as string));
+function shared(
+  store: string,
+  describeStore: (store: string, body: (url: string) => void) => void,
+  settingsAt: (url: string) => readonly Setting[],
+): Describe {
+  return (body, only) => {
+    if (noJava !== undefined)
+      return void describe(store, () => skipAll(`${store}, shared with Java`, noJava as string));
+    describeStore(store, (url) => {
+      for (const setting of settingsAt(url))
+        if (only?.includes(setting.name) ?? true) describe(setting.name, () => body(setting));
+    });
+  };
 }
+
+/** What Java and Node share, by store. */
+export const describeShared: Readonly<Record<'PostgreSQL' | 'MariaDB' | 'Redis', Describe>> = {
+  PostgreSQL: shared('PostgreSQL', postgres.describeWithPostgres, (url) => {
+    const home = postgres.home(url);
+    return POSTGRES.map((row) => onPostgres(home, row));
+  }),
+  MariaDB: shared('MariaDB', mariadb.describeWithMariadb, (url) => {
+    const home = mariadb.home(url);
+    return MARIADB.map((row) => onMariadb(home, row));
+  }),
+  Redis: shared('Redis', describeWithRedis, (url) => REDIS.map((row) => onRedis(url, row))),
+};
